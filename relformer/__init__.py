@@ -1,0 +1,3 @@
+"""relformer: find out what a positional encoding does."""
+
+__version__ = "0.1.0"

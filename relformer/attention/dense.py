@@ -1,0 +1,37 @@
+"""Attention written out: the reference for every other backend, and the one that serves every hook."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from relformer.encodings import PositionalEncoding, Span
+
+
+def dense(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encoding: PositionalEncoding,
+    span: Span,
+    keep: Tensor | None,
+    bias: Tensor | None,
+    raw: tuple[Tensor, Tensor],
+    features: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """(B, H, Q, D), from transformed q and k; `raw` holds them as projected. Fully masked rows give zeros."""
+    scores = q @ k.mT * encoding.scale(q.shape[-1])  # (B, H, Q, K)
+    if bias is not None:
+        scores = scores + bias
+    if encoding.overrides("score"):
+        scores = encoding.score(scores, *raw, features, span, keep)
+    if keep is not None:
+        scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+    weights = F.dropout(scores.softmax(-1, dtype=torch.float32).to(v.dtype), dropout, training=dropout > 0)
+    out = weights @ v
+    extra = encoding.value(weights, span)
+    if extra is not None:
+        out = out + extra
+    return out if keep is None else out * keep.any(-1, keepdim=True)

@@ -1,0 +1,1 @@
+"""Data: tasks that generate examples, vocabularies, batches. Knows nothing of the model."""

@@ -1,0 +1,5 @@
+"""Decoding: greedy search."""
+
+from relformer.decoding.greedy import greedy
+
+__all__ = ["greedy"]

@@ -1,0 +1,125 @@
+"""The one interface of positional encodings: where position enters is said by which hooks a class overrides.
+
+Shapes: B batch, H heads, Q queries, K keys, D head size, E model size, T tokens, R distinct distances, F features.
+Order in attention: query and key; scaled product; + table + bias; score; mask; softmax; dropout; @ v; + value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from relformer.encodings.span import Positions, Span
+from relformer.errors import UserError
+
+Role = Literal["encoder", "decoder", "cross"]
+
+
+class LengthError(UserError):
+    """A sequence longer than the positions an encoding has."""
+
+
+class PositionalEncoding(nn.Module):
+    """Base of all encodings; as it stands it adds no position at all.
+
+    A subclass overrides the hooks through which it acts and nothing else. Attention never asks for a name or a type.
+    """
+
+    keys: ClassVar[Literal["after", "before"]] = "after"
+    """The cache stores ``key(k)`` ("after"), or raw k, and ``key`` runs on all of them each step ("before")."""
+    share: ClassVar[Literal["stack", "layer"]] = "stack"
+    """The published choice: one module for all layers of a stack, or one a layer."""
+    shared: ClassVar[tuple[str, ...]] = ()
+    """With one module a layer: parameters that are one object in all layers."""
+    path: str = "encoding"
+    """The config path of this encoding's slot, for messages; set by the builder."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.overrides("key") and cls.overrides("score") and cls.keys == "after":
+            raise TypeError(f"{cls.__name__} changes keys and reads raw keys in score: set keys = 'before'")
+
+    @classmethod
+    def overrides(cls, hook: str) -> bool:
+        """Whether this encoding acts through the hook."""
+        return getattr(cls, hook) is not getattr(PositionalEncoding, hook)
+
+    def positions(self, length: int, batch: int, device: torch.device) -> Positions:
+        """Positions of a batch of sequences, drawn once a sequence batch."""
+        return range(length)
+
+    def max_positions(self) -> int | None:
+        """The number of positions there are, or None where any position can be encoded."""
+        return None
+
+    def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
+        """Absolute encodings, at the input of a stack: (B, T, E) -> (B, T, E)."""
+        return x
+
+    def prepare(self, span: Span) -> Any:
+        """What this instance needs in every call of the step (cos and sin, projected relative rows), in float32."""
+        return None
+
+    def query_input(self, x: Tensor, span: Span) -> Tensor:
+        """What the query projection reads: (B, Q, E) -> (B, Q, E)."""
+        return x
+
+    def features(self, x: Tensor) -> Tensor | None:
+        """(B, T, E) -> (B, H, T, F), kept in the cache beside the keys and handed to `score`."""
+        return None
+
+    def query(self, q: Tensor, span: Span) -> Tensor:
+        """(B, H, Q, D) -> (B, H, Q, D)."""
+        return q
+
+    def key(self, k: Tensor, span: Span) -> Tensor:
+        """(B, H, K, D) -> (B, H, K, D)."""
+        return k
+
+    def scale(self, head_dim: int) -> float:
+        """The multiplier of q·k."""
+        return float(head_dim**-0.5)
+
+    def table(self, distance: Tensor) -> Tensor | None:
+        """Bias of (head, i - j) alone, in nats: (R,) int64 -> (H, R) float32."""
+        return None
+
+    def bias(self, span: Span) -> Tensor | None:
+        """Bias of positions, but not of i - j alone: (H, Q, K) or (B, H, Q, K)."""
+        return None
+
+    def visible(self, distance: Tensor) -> Tensor | None:
+        """Which distances may be attended: (R,) -> (R,) bool, joined with the mask."""
+        return None
+
+    def score(
+        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
+    ) -> Tensor:
+        """Anything else in the logits: (B, H, Q, K) -> (B, H, Q, K). q and k are raw; `keep` is the mask, True = attend."""
+        return scores
+
+    def value(self, weights: Tensor, span: Span) -> Tensor | None:
+        """What is added to the output: weights (B, H, Q, K) -> (B, H, Q, D)."""
+        return None
+
+    def ready(self, span: Span) -> Span:
+        """The span with what this instance makes once a step. Formulas run in float32, whatever the precision."""
+        with torch.autocast(span.device.type, enabled=False):
+            table = self.table(span.relative.distance) if self.overrides("table") else None
+            return replace(span, prepared=self.prepare(span), table=table)
+
+    def constant(self, name: str, value: Tensor) -> None:
+        """Keep a fixed tensor: it follows the module's device, never its dtype, and is not in the state dict."""
+        self.register_buffer(name, value, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> PositionalEncoding:
+        constants = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, value in constants.items():
+            if value is not None and (moved := self._buffers[name]) is not None:
+                self._buffers[name] = value.to(moved.device)
+        return self

@@ -1,0 +1,73 @@
+"""RoPE: rotary position embedding (Su et al. 2021, arXiv:2104.09864).
+
+    q'_i = R(i) q_i, k'_j = R(j) k_j        R(t) turns channel pair c by t * base^(-2c / r), c = 0 .. r/2 - 1
+
+so that q'_i · k'_j depends on i - j alone. r = fraction * D channels turn, the rest pass. Pairs are (2c, 2c + 1)
+(`interleaved`: the paper, GPT-J) or (c, c + r/2) (`half`: GPT-NeoX, Llama); the two differ by a fixed permutation of
+channels, which matters only to foreign weights. Frequencies use r, not D.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from relformer.encodings.base import PositionalEncoding
+from relformer.encodings.span import Positions, Span, as_tensor
+from relformer.errors import OptionError
+from relformer.registry import register
+
+Turn = tuple[Tensor, Tensor]
+
+
+@register("rope", family="rotary", changes="queries and keys", learned="no", beyond="degrades", paper="2104.09864")
+class RoPE(PositionalEncoding):
+    def __init__(
+        self,
+        head_dim: int,
+        *,
+        base: float = 10000.0,
+        layout: Literal["interleaved", "half"] = "interleaved",
+        fraction: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if base <= 1:
+            raise OptionError("base", base, "must be greater than 1; the paper uses 10000")
+        if not 0 < fraction <= 1:
+            raise OptionError("fraction", fraction, "must lie in (0, 1]: the share of the head's channels that turn")
+        self.rotary_dim = round(fraction * head_dim)
+        if self.rotary_dim % 2 or not self.rotary_dim:
+            raise OptionError(
+                "fraction", fraction, f"turns {self.rotary_dim} of {head_dim} channels a head, but channels turn in pairs"
+            )
+        self.base = base
+        self.interleaved = layout == "interleaved"
+
+    def prepare(self, span: Span) -> tuple[Turn, Turn]:
+        """cos and sin for the queries' and the keys' positions, each (B | 1, 1, T, r/2)."""
+        turn = self.turn(span.q, span.device)
+        same = isinstance(span.q, range) and span.q == span.k
+        return turn, turn if same else self.turn(span.k, span.device)
+
+    def turn(self, positions: Positions, device: torch.device) -> Turn:
+        channel = torch.arange(0, self.rotary_dim, 2, device=device, dtype=torch.float32)
+        angle = as_tensor(positions, device)[:, None, :, None].float() * self.base ** (-channel / self.rotary_dim)
+        return angle.cos(), angle.sin()
+
+    def query(self, q: Tensor, span: Span) -> Tensor:
+        return self.rotate(q, span.prepared[0])
+
+    def key(self, k: Tensor, span: Span) -> Tensor:
+        return self.rotate(k, span.prepared[1])
+
+    def rotate(self, x: Tensor, turn: Turn) -> Tensor:
+        """Turn the first r channels of (B, H, T, D) by the angles of their positions, in float32."""
+        cos, sin = turn
+        moving, still = x[..., : self.rotary_dim].float(), x[..., self.rotary_dim :]
+        if self.interleaved:
+            a, b = moving[..., ::2], moving[..., 1::2]
+            turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
+        else:
+            a, b = moving.chunk(2, dim=-1)
+            turned = torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+        return torch.cat((turned.to(x.dtype), still), dim=-1)

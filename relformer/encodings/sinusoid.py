@@ -1,0 +1,28 @@
+"""The sinusoid of Vaswani et al. (2017, arXiv:1706.03762) in the three layouts that implementations use.
+
+    w_c = base^(-2c / E), c = 0 .. E/2 - 1
+    interleaved   p[2c] = sin(t w_c), p[2c + 1] = cos(t w_c)       the paper
+    concat        all sines, then all cosines                      Transformer-XL, XLNet, Marian
+    fairseq       concat with w_c = base^(-c / (E/2 - 1))          tensor2tensor, fairseq
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Layout = Literal["interleaved", "concat", "fairseq"]
+
+
+def sinusoid(positions: Tensor, width: int, layout: Layout = "interleaved", base: float = 10000.0) -> Tensor:
+    """Rows of the sinusoid in float32: (...,) positions -> (..., width); width must be even."""
+    half = width // 2
+    channel = torch.arange(half, device=positions.device, dtype=torch.float32)
+    exponent = channel / max(half - 1, 1) if layout == "fairseq" else channel / half
+    angle = positions[..., None].float() * torch.exp(-math.log(base) * exponent)
+    if layout == "interleaved":
+        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)

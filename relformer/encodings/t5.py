@@ -1,0 +1,78 @@
+"""T5's bucketed relative bias (Raffel et al. 2020, arXiv:1910.10683).
+
+    score(i, j) += W[bucket(j - i), h]        n = i - j
+    encoder, cross   nb = num_buckets / 2, base = nb where j > i else 0, n = |n|
+    decoder          nb = num_buckets,     base = 0,                     n = max(n, 0)
+    exact = nb // 2
+    n < exact        base + n
+    else             base + min(nb - 1, exact + floor(ln(n / exact) / ln(max_distance / exact) * (nb - exact)))
+
+The last bucket begins before `max_distance` and holds everything beyond. T5 itself multiplies q·k by 1 instead of
+D^-0.5, with projections drawn to match: `scale: 1` together with `model.attention_init=t5`. Row nb of the table
+(distance 0 counted as future) is never read in an encoder.
+"""
+
+import torch
+from torch import Tensor
+
+from relformer.encodings.base import PositionalEncoding, Role
+from relformer.encodings.parameters import normal, parameter
+from relformer.errors import OptionError
+from relformer.registry import register
+
+
+@register("t5", family="bias", changes="logits, by distance", learned="yes", beyond="clips", paper="1910.10683")
+class T5(PositionalEncoding):
+    def __init__(
+        self,
+        heads: int,
+        role: Role,
+        *,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        scale: float | None = None,
+        init_std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        self.bidirectional = role != "decoder"
+        least = 4 if self.bidirectional else 2
+        if num_buckets < least or num_buckets % 2:
+            raise OptionError("num_buckets", num_buckets, f"must be even and at least {least}; T5 uses 32")
+        self.per_direction = num_buckets // 2 if self.bidirectional else num_buckets
+        exact = self.per_direction // 2
+        if max_distance <= exact:
+            raise OptionError(
+                "max_distance", max_distance, f"must exceed the {exact} distances with a bucket of their own; T5 uses 128"
+            )
+        if scale is not None and scale <= 0:
+            raise OptionError("scale", scale, "must be positive; null means head size ** -0.5, T5 itself uses 1")
+        if init_std < 0:
+            raise OptionError("init_std", init_std, "must not be negative")
+        self.qk_scale = scale
+        self.bucket_weight = parameter(normal(init_std), num_buckets, heads)
+        self.constant("bucket_of", buckets(self.per_direction, max_distance))
+
+    def scale(self, head_dim: int) -> float:
+        return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The row of the table for each distance i - j."""
+        steps = distance.abs() if self.bidirectional else distance.clamp(min=0)
+        row = self.bucket_of[steps.clamp(max=len(self.bucket_of) - 1)]
+        return row + self.per_direction * (distance < 0) if self.bidirectional else row
+
+    def table(self, distance: Tensor) -> Tensor:
+        return self.bucket_weight[self.bucket(distance)].float().T
+
+
+def buckets(per_direction: int, max_distance: int) -> Tensor:
+    """The bucket of n = 0..max_distance in one direction: (max_distance + 1,) int64.
+
+    The logarithm is taken in float32 and in the reference's order of operations: products at the bucket's edges are exact
+    integers there.
+    """
+    exact = per_direction // 2
+    n = torch.arange(max_distance + 1)
+    logarithmic = torch.log(n.clamp(min=exact).float() / exact) / torch.log(torch.tensor(max_distance / exact))
+    coarse = exact + (logarithmic * (per_direction - exact)).long()
+    return torch.where(n < exact, n, coarse.clamp(max=per_direction - 1))

@@ -1,0 +1,135 @@
+"""Heatmaps of attention biases: a fast pixel grid for logging during training and a labelled figure for keeping.
+
+The colour scale is fixed by the caller and never follows the data, so that pictures of different steps compare.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+from numpy.typing import NDArray
+
+from relformer.errors import OptionError
+
+Maps = NDArray[np.floating]
+COLOURS = "RdBu_r"
+NO_VALUE = 160
+GAP_VALUE = 50
+GAP = 4
+MAP_PIXELS = 128
+ROW_HEADS = 6
+
+
+def toeplitz_maps(table: NDArray[np.floating], causal: bool) -> Maps:
+    """Spread a bias by distance over all pairs of positions: (heads, 2L-1) -> (heads, L, L), query by key.
+
+    Column r of the table holds the distance i - j = r - (L - 1) of query i and key j.
+    With ``causal`` the keys after the query (j > i) have no bias and become NaN. Raises ValueError on a bad shape.
+    """
+    if table.ndim != 2 or table.shape[1] % 2 == 0:
+        raise ValueError(f"table must have shape (heads, 2L-1), got {table.shape}")
+    length = (table.shape[1] + 1) // 2
+    position = np.arange(length)
+    distance = position[:, None] - position[None, :]
+    maps = table[:, distance + length - 1].astype(np.result_type(table, np.float32))
+    if causal:
+        maps[:, distance < 0] = np.nan
+    return maps
+
+
+def heatmap_grid(maps: Maps, limit: float) -> NDArray[np.uint8]:
+    """Colour maps (rows, heads, L, L) in nats as one image (h, w, 3): heads side by side, one row a layer.
+
+    Blue is -limit, white 0, red +limit; what lies beyond gets the end colour (``caption`` states its share), NaN is
+    grey. Pixels are repeated, not blurred, until a map is at least 128 pixels on a side.
+    Raises OptionError for a scale that is not positive, ValueError for a bad shape.
+    """
+    _check(maps, limit)
+    rows, heads, length, _ = maps.shape
+    palette = np.append(colormaps[COLOURS](np.arange(256))[:, :3] * 255, [[NO_VALUE] * 3], axis=0).round()
+    share = (np.nan_to_num(maps, nan=0.0, posinf=limit, neginf=-limit).clip(-limit, limit) + limit) / (2 * limit)
+    index = np.where(np.isnan(maps), 256, (share * 255).round().astype(int))
+    pixels = palette.astype(np.uint8)[index]
+    scale = max(1, -(-MAP_PIXELS // length))
+    pixels = pixels.repeat(scale, axis=2).repeat(scale, axis=3)
+    side = length * scale
+    pad = ((0, 0), (0, 0), (GAP, 0), (GAP, 0), (0, 0))
+    pixels = np.pad(pixels, pad, constant_values=GAP_VALUE)
+    pixels = pixels.transpose(0, 2, 1, 3, 4).reshape(rows * (side + GAP), heads * (side + GAP), 3)
+    return np.pad(pixels, ((0, GAP), (0, GAP), (0, 0)), constant_values=GAP_VALUE)
+
+
+def caption(maps: Maps, limit: float, step: int) -> str:
+    """The line below a heatmap: optimiser step, least and greatest bias in nats and the scale.
+
+    The step belongs here because W&B's image slider counts log calls, not optimiser steps.
+    Names the share of cells beyond the scale, if there are any: nothing is clipped in silence.
+    """
+    values = maps[~np.isnan(maps)]
+    if values.size == 0:
+        return f"step {step}: no values, scale ±{limit:g} nats"
+    text = f"step {step}: {values.min():.3g} to {values.max():.3g} nats, scale ±{limit:g} nats"
+    beyond = float((np.abs(values) > limit).mean())
+    return f"{text}, {100 * beyond:.2g} % of cells beyond the scale" if beyond else text
+
+
+def draw_heatmap(maps: Maps, limit: float, title: str) -> Figure:
+    """Labelled figure of maps (rows, heads, L, L) in nats: one panel a head, one row a layer, one colour bar.
+
+    A single layer with more than 6 heads is spread over two rows of panels so that they stay readable.
+    The colour bar gets pointed ends when cells lie beyond the scale. Same errors as ``heatmap_grid``.
+    """
+    _check(maps, limit)
+    rows, heads, length, _ = maps.shape
+    panel_rows, columns = (2, -(-heads // 2)) if rows == 1 and heads > ROW_HEADS else (rows, heads)
+    side = 1.7 if columns <= 4 else 1.3
+    figure = Figure(figsize=(side * columns + 1.6, (side + 0.2) * panel_rows + 0.8), layout="compressed")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(panel_rows, columns, squeeze=False, sharex=True, sharey=True)
+    colours = colormaps[COLOURS].with_extremes(bad=(NO_VALUE / 255,) * 3)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for number in range(rows * heads):
+        row, head = divmod(number, heads)
+        axis = axes[divmod(number, columns)]
+        axis.set_visible(True)
+        image = axis.imshow(maps[row, head], cmap=colours, vmin=-limit, vmax=limit, interpolation="nearest")
+        axis.set_xticks([0, length - 1] if length > 1 else [0])
+        axis.set_yticks([0, length - 1] if length > 1 else [0])
+        axis.tick_params(labelsize=8)
+        axis.set_title(f"head {head}" if rows == 1 else f"layer {row}, head {head}", fontsize=9)
+    ends = "both" if np.any(np.abs(maps) > limit) else "neither"
+    bar = figure.colorbar(image, ax=axes, extend=ends, shrink=0.9, aspect=14 * panel_rows, pad=0.02)
+    bar.set_label("attention bias (nats)")
+    figure.suptitle(title, fontsize=11)
+    figure.supxlabel("key position j", fontsize=10)
+    figure.supylabel("query position i", fontsize=10)
+    return figure
+
+
+def save_png(image_or_figure: NDArray[np.uint8] | Figure, path: Path) -> None:
+    """Write an image (h, w, 3) or a figure (200 dots an inch) as PNG, making the folder if it is missing.
+
+    Goes through a temporary file beside the target, so that a killed run never leaves half a picture.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if isinstance(image_or_figure, Figure):
+            image_or_figure.savefig(temporary, format="png", dpi=200)
+        else:
+            imsave(temporary, image_or_figure, format="png")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check(maps: Maps, limit: float) -> None:
+    if not limit > 0:
+        raise OptionError("limit", limit, "must be positive: it is the end of the colour scale in nats")
+    if maps.ndim != 4 or maps.shape[2] != maps.shape[3] or 0 in maps.shape:
+        raise ValueError(f"maps must have shape (rows, heads, L, L), got {maps.shape}")

@@ -1,0 +1,125 @@
+"""Accuracy against length: how far a model carries what it learned beyond the lengths it was trained on."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F3C8D", "#1A1A1A")
+MARKERS = "os^Dv<>P"
+DASHES = ("-", "--", "-.", ":")
+FEW = 100
+FEW_COLOUR = "#B0B0B0"
+LETTER = 0.012
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line: for each length bucket its centre, its label, the exact match with its 95 % bounds and the examples.
+
+    All lists have one entry a bucket; value, low and high are in [0, 1] (NaN leaves a gap).
+    Raises ValueError when the lists differ in length.
+    """
+
+    label: str
+    lengths: list[float]
+    labels: list[str]
+    value: list[float]
+    low: list[float]
+    high: list[float]
+    n: list[int]
+
+    def __post_init__(self) -> None:
+        lists = (self.lengths, self.labels, self.value, self.low, self.high, self.n)
+        if len({len(entries) for entries in lists}) > 1:
+            raise ValueError(f"curve {self.label!r}: all lists must have one entry a bucket")
+
+
+def draw_length_curve(curves: list[Curve], title: str, trained_length: int) -> Figure:
+    """Draw exact match (0 to 1) against target length, one line and one Wilson band a curve.
+
+    Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
+    stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation.
+    """
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.add_subplot()
+    for number, curve in enumerate(curves):
+        _draw_curve(axis, curve, number)
+    _draw_trained(axis, trained_length)
+    axis.set_ylim(0, 1)
+    axis.margins(x=0.03)
+    axis.set_yticks(np.linspace(0, 1, 6))
+    axis.set_xlabel("target length (tokens without BOS and EOS)")
+    axis.set_ylabel("exact match")
+    axis.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=18)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
+    axis.set_axisbelow(True)
+    _label_buckets(axis, curves)
+    _draw_legend(figure, axis, curves)
+    return figure
+
+
+def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
+    """Band, line and markers of the curve; the list of curves may repeat colours but not colour and dash together."""
+    colour = PALETTE[number % len(PALETTE)]
+    dash = DASHES[number // len(PALETTE) % len(DASHES)]
+    marker = MARKERS[number % len(MARKERS)]
+    order = np.argsort(curve.lengths)
+    x = np.asarray(curve.lengths, dtype=float)[order]
+    value, low, high = (np.asarray(y, dtype=float)[order] for y in (curve.value, curve.low, curve.high))
+    few = np.asarray(curve.n)[order] < FEW
+    axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0, zorder=2)
+    style: dict[str, Any] = {"clip_on": False, "markeredgecolor": "white", "markeredgewidth": 0.8, "markersize": 6.5}
+    axis.plot(x, value, dash, color=colour, linewidth=1.8, marker=marker, label=curve.label, zorder=3, **style)
+    axis.plot(x[few], value[few], linestyle="none", color=FEW_COLOUR, marker=marker, zorder=4, **style)
+
+
+def _draw_trained(axis: Axes, trained_length: int) -> None:
+    axis.axvline(trained_length, color="#555555", linestyle=":", linewidth=1.5, zorder=1)
+    note = axis.annotate(
+        "longest trained",
+        (trained_length, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, 5),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=9,
+        color="#555555",
+        annotation_clip=False,
+    )
+    note.set_in_layout(False)
+
+
+def _label_buckets(axis: Axes, curves: list[Curve]) -> None:
+    """Name the buckets below the axis, leaving out those too near to the one before."""
+    names = {x: name for curve in curves for x, name in zip(curve.lengths, curve.labels, strict=True)}
+    left, right = axis.get_xlim()
+    ticks: list[float] = []
+    for x in sorted(names):
+        if ticks:
+            letters = (len(names[x]) + len(names[ticks[-1]])) / 2 + 1.5
+            if x - ticks[-1] < letters * LETTER * (right - left):
+                continue
+        ticks.append(x)
+    axis.set_xticks(ticks, [names[x] for x in ticks], fontsize=9)
+
+
+def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve]) -> None:
+    """Legend below the axes, where no curve can run through it, with a grey entry when grey points are there."""
+    handles = [line for line in axis.get_lines() if not str(line.get_label()).startswith("_")]
+    if any(n < FEW and not math.isnan(y) for curve in curves for n, y in zip(curve.n, curve.value, strict=True)):
+        handles.append(
+            Line2D([], [], color=FEW_COLOUR, marker="o", linestyle="none", label=f"fewer than {FEW} examples")
+        )
+    if handles:
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False, fontsize=9
+        )

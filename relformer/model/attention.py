@@ -1,0 +1,85 @@
+"""Multi-head attention: projections around `attend`, and the keys and values a cache keeps.
+
+Shapes: B batch, Q queries, K keys, H heads, D head size, E model size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from relformer.attention import attend
+from relformer.encodings.parameters import Law, normal
+from relformer.model.layers import Linear
+from relformer.model.options import ModelOptions
+from relformer.model.slot import Placed
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Keys and values of one layer, (B, H, K, D), and the encoding's features (B, H, K, F).
+
+    The keys are stored as the encoding says: through its `key` ("after") or raw ("before").
+    """
+
+    k: Tensor
+    v: Tensor
+    features: Tensor | None
+
+    def extended(self, new: Memory) -> Memory:
+        """With newer keys behind."""
+        features = None
+        if self.features is not None and new.features is not None:
+            features = torch.cat((self.features, new.features), dim=2)
+        return Memory(torch.cat((self.k, new.k), dim=2), torch.cat((self.v, new.v), dim=2), features)
+
+
+class Attention(nn.Module):
+    def __init__(self, options: ModelOptions, backend: str) -> None:
+        super().__init__()
+        width, self.heads, self.backend = options.width, options.heads, backend
+        self.dropout = options.attention_dropout
+        biased, laws = options.attention_bias, projection_laws(options)
+        self.query = Linear(width, width, bias=biased != "none", law=laws["query"])
+        self.key = Linear(width, width, bias=biased != "none", law=laws["key"])
+        self.value = Linear(width, width, bias=biased in ("qkv", "all"), law=laws["value"])
+        self.out = Linear(width, width, bias=biased == "all", law=laws["out"])
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
+
+    def memory(self, x: Tensor, placed: Placed) -> Memory:
+        """Keys and values of new inputs: (B, K, E) -> Memory."""
+        k = self.split(self.key(x))
+        if placed.encoding.keys == "after":
+            k = placed.encoding.key(k, placed.fresh)
+        return Memory(k, self.split(self.value(x)), placed.encoding.features(x))
+
+    def forward(self, x: Tensor, memory: Memory, placed: Placed, padding: Tensor | None, causal: bool) -> Tensor:
+        """Queries from x (B, Q, E) to a memory: (B, Q, E). `padding` (B, K) is True where a key is a token."""
+        encoding, span = placed.encoding, placed.span
+        mixed = attend(
+            self.split(self.query(encoding.query_input(x, span))),
+            memory.k,
+            memory.v,
+            encoding,
+            span,
+            padding=padding,
+            causal=causal,
+            features=memory.features,
+            keys_done=encoding.keys == "after",
+            dropout=self.dropout if self.training else 0.0,
+            backend=self.backend,
+        )
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+
+def projection_laws(options: ModelOptions) -> dict[str, Law | None]:
+    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for the rest."""
+    if options.attention_init == "xavier":
+        return dict.fromkeys(("query", "key", "value", "out"))
+    rest = normal(options.width**-0.5)
+    return {"query": normal((options.width * options.head_dim) ** -0.5), "key": rest, "value": rest, "out": rest}

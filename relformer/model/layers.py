@@ -1,0 +1,70 @@
+"""The parts of a layer that know nothing of positions: projections, norms, feed-forward, residual branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relformer.encodings.parameters import Law, constant, with_law, xavier_uniform
+from relformer.model.options import ModelOptions
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "reglu": F.relu,
+    "geglu": F.gelu,
+    "swiglu": F.silu,
+}
+
+
+class Linear(nn.Linear):
+    """A projection whose weight has a law (Xavier uniform unless told) and whose bias starts at zero."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True, law: Law | None = None) -> None:
+        super().__init__(inputs, outputs, bias=bias)
+        with_law(self.weight, law or xavier_uniform())
+        if bias:
+            with_law(self.bias, constant(0.0))
+
+
+def norm(options: ModelOptions) -> nn.Module:
+    return nn.LayerNorm(options.width) if options.norm_type == "layer" else nn.RMSNorm(options.width, eps=1e-6)
+
+
+class FeedForward(nn.Module):
+    """Two projections with an activation between, or its gated form (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        super().__init__()
+        gated = options.activation.endswith("glu")
+        self.activation = ACTIVATIONS[options.activation]
+        self.inner = Linear(options.width, options.feedforward)
+        self.gate = Linear(options.width, options.feedforward) if gated else None
+        self.outer = Linear(options.feedforward, options.width)
+        self.dropout = nn.Dropout(options.feedforward_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate is None:
+            hidden = self.activation(self.inner(x))
+        else:
+            hidden = self.activation(self.gate(x)) * self.inner(x)
+        out: Tensor = self.outer(self.dropout(hidden))
+        return out
+
+
+class Residual(nn.Module):
+    """x + dropout(branch(norm(x))) before, or norm(x + dropout(branch(x))) after, as `model.norm` says."""
+
+    def __init__(self, options: ModelOptions) -> None:
+        super().__init__()
+        self.before = options.norm == "pre"
+        self.norm = norm(options)
+        self.dropout = nn.Dropout(options.dropout)
+
+    def forward(self, x: Tensor, branch: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.before:
+            return x + self.dropout(branch(self.norm(x)))
+        out: Tensor = self.norm(x + self.dropout(branch(x)))
+        return out

@@ -1,0 +1,49 @@
+"""The options of a model: sizes, norm, dropout, tying. Position never stands here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from relformer.errors import OptionError
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """An encoder-decoder Transformer. `heads` must divide `width`; each head has width / heads channels."""
+
+    width: int = 64
+    heads: int = 4
+    encoder_layers: int = 2
+    decoder_layers: int = 2
+    feedforward: int = 128
+    norm: Literal["pre", "post"] = "pre"
+    norm_type: Literal["layer", "rms"] = "layer"
+    activation: Literal["relu", "gelu", "reglu", "geglu", "swiglu"] = "relu"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    feedforward_dropout: float = 0.0
+    tie: Literal["none", "decoder", "all"] = "decoder"
+    attention_bias: Literal["none", "qk", "qkv", "all"] = "none"
+    attention_init: Literal["xavier", "t5"] = "xavier"
+
+    def __post_init__(self) -> None:
+        for name in ("width", "heads", "encoder_layers", "decoder_layers", "feedforward"):
+            if getattr(self, name) < 1:
+                raise OptionError(name, getattr(self, name), "must be at least 1", "model")
+        for name in ("dropout", "attention_dropout", "feedforward_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise OptionError(name, getattr(self, name), "must lie in [0, 1): it is a probability", "model")
+        if self.width % self.heads:
+            divisors = [d for d in range(1, self.width + 1) if self.width % d == 0]
+            near = sorted(divisors, key=lambda d: abs(d - self.heads))[:2]
+            raise OptionError(
+                "heads",
+                self.heads,
+                f"does not divide model.width={self.width}; choose a divisor such as {' or '.join(map(str, sorted(near)))}",
+                "model",
+            )
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads

@@ -1,0 +1,138 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv:1706.03762) around two stacks and three encoding slots.
+
+Token embeddings are N(0, width^-0.5), multiplied by sqrt(width) on input, so that they enter the stacks with standard
+deviation 1; a tied output layer reads them unscaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relformer.encodings.parameters import draw, normal, with_law
+from relformer.errors import UserError
+from relformer.model.layers import Linear
+from relformer.model.options import ModelOptions
+from relformer.model.slot import Slot, build_slot
+from relformer.model.stack import Cache, Decoder, Encoded, Encoder
+
+
+class Seq2Seq(nn.Module):
+    """Source and target token ids in, logits out. Both sides are right-padded with `pad`."""
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        slots: Mapping[str, Slot],
+        source_vocabulary: int,
+        target_vocabulary: int,
+        pad: int,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.pad = pad
+        self.embed_scale = math.sqrt(options.width)
+        self.source_embedding = embedding(source_vocabulary, options.width)
+        self.target_embedding = (
+            self.source_embedding if options.tie == "all" else embedding(target_vocabulary, options.width)
+        )
+        self.encoder = Encoder(options, slots["encoder"], backend)
+        self.decoder = Decoder(options, slots["decoder"], slots["cross"], backend)
+        self.output = None if options.tie != "none" else Linear(options.width, target_vocabulary, bias=False)
+
+    def encode(self, source: Tensor) -> Encoded:
+        """(B, S) token ids -> Encoded."""
+        encoded: Encoded = self.encoder(
+            self.source_embedding(source) * self.embed_scale, source, source.ne(self.pad)
+        )
+        return encoded
+
+    def start(self, source: Tensor, planned: int) -> Cache:
+        """Encode (B, S) and prepare to decode at most `planned` tokens."""
+        return self.decoder.start(self.encode(source), planned)
+
+    def step(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
+        states = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        logits: Tensor = F.linear(states, self.target_embedding.weight) if self.output is None else self.output(states)
+        return logits
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
+        return self.step(target, self.start(source, target.shape[1]))
+
+    @property
+    def slots(self) -> dict[str, Slot]:
+        return {"encoder": self.encoder.slot, "decoder": self.decoder.slot, "cross": self.decoder.cross}
+
+    def position_parameters(self) -> int:
+        """How many parameters belong to the encodings."""
+        return sum(p.numel() for p in {p for slot in self.slots.values() for p in slot.parameters()})
+
+
+def embedding(vocabulary: int, width: int) -> nn.Embedding:
+    made = nn.Embedding(vocabulary, width)
+    with_law(made.weight, normal(width**-0.5))
+    return made
+
+
+def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabulary: int, pad: int = 0) -> Seq2Seq:
+    """The model a plain config describes, every parameter drawn by (seed, name).
+
+    Args:
+        config: `seed`, `model`, `encoding`, perhaps `decoder_encoding` and `cross_encoding`, and `attention.backend`.
+
+    Raises:
+        UserError: options that no model can have, by config path.
+    """
+    options = ModelOptions(**config["model"])
+    if options.tie == "all" and source_vocabulary != target_vocabulary:
+        raise UserError(
+            f"model.tie=all needs one vocabulary, but the source has {source_vocabulary} tokens and the target "
+            f"{target_vocabulary}; choose model.tie=decoder"
+        )
+    model = Seq2Seq(
+        options,
+        build_slots(config, options),
+        source_vocabulary,
+        target_vocabulary,
+        pad,
+        config.get("attention", {}).get("backend", "auto"),
+    )
+    draw(model, config["seed"])
+    return model
+
+
+def build_slots(config: Mapping[str, Any], options: ModelOptions) -> dict[str, Slot]:
+    """The three slots. An absent `decoder_encoding` is the encoder's; an absent `cross_encoding` is none."""
+    own = config.get("decoder_encoding")
+    return {
+        "encoder": build_slot(config["encoding"], "encoder", "encoding", options),
+        "decoder": build_slot(
+            own or config["encoding"], "decoder", "decoder_encoding" if own else "encoding", options
+        ),
+        "cross": build_slot(config.get("cross_encoding") or {"name": "none"}, "cross", "cross_encoding", options),
+    }
+
+
+def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> None:
+    """Refuse lengths (in positions, BOS and EOS counted) beyond what the slots' encodings have, before any lookup.
+
+    Raises:
+        UserError: naming the option to raise.
+    """
+    for role, length, side in (("encoder", source_length, "source"), ("decoder", target_length, "target")):
+        first = model.slots[role].first
+        limit = first.max_positions()
+        if limit is not None and length > limit:
+            raise UserError(
+                f"the longest {side} has {length} positions (BOS and EOS count), beyond {first.path}.max_length={limit}; "
+                f"set {first.path}.max_length={length} or more, or use an encoding without a table"
+            )
+
+

@@ -1,0 +1,118 @@
+"""A slot of a stack (encoder, decoder or cross) and the encodings it owns; layers own none and are handed theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from relformer.encodings import PositionalEncoding, Positions, Role, Span
+from relformer.encodings.none import NoPositions
+from relformer.errors import OptionError, UserError
+from relformer.model.options import ModelOptions
+from relformer.registry import encodings
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An encoding where it acts: `span` for the whole call, `fresh` for the keys that are new in it."""
+
+    encoding: PositionalEncoding
+    span: Span
+    fresh: Span
+
+
+class Slot(nn.Module):
+    """The encodings of one slot: `encodings[of_layer[n]]` serves layer n."""
+
+    def __init__(self, modules: list[PositionalEncoding], of_layer: list[int]) -> None:
+        super().__init__()
+        self.encodings = nn.ModuleList(modules)
+        self.of_layer = of_layer
+
+    @property
+    def first(self) -> PositionalEncoding:
+        """The encoding that draws positions and acts on the stack's input."""
+        first = self.encodings[0]
+        assert isinstance(first, PositionalEncoding)
+        return first
+
+    def place(self, q: Positions, k: Positions, fresh: Positions, length: int, device: torch.device) -> list[Placed]:
+        """One `Placed` a layer, for queries at q and keys at k of which `fresh` are new. Each instance prepares once."""
+        call = Span.between(q, k, length, device)
+        alone = call if fresh is k else Span.between(fresh, fresh, length, device)
+        placed = []
+        for encoding in self.encodings:
+            assert isinstance(encoding, PositionalEncoding)
+            span = encoding.ready(call)
+            apart = alone is not call and encoding.overrides("key")
+            placed.append(Placed(encoding, span, encoding.ready(alone) if apart else span))
+        return [placed[index] for index in self.of_layer]
+
+
+def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOptions) -> Slot:
+    """The slot that a config node describes: `name`, `share`, `layers`, and the encoding's own options.
+
+    Raises:
+        UserError, OptionError: with the config path of the slot.
+    """
+    own = {key: value for key, value in options.items() if key not in ("name", "share", "layers")}
+    entry = encodings[options["name"]]
+    depth = model.encoder_layers if role == "encoder" else model.decoder_layers
+    share = options.get("share") or entry.cls.share  # type: ignore[attr-defined]
+    served = served_layers(options.get("layers", "all"), depth, path)
+    refuse_misplaced(entry.cls, role, share, options.get("layers", "all"), path)
+
+    def build(layer: int) -> PositionalEncoding:
+        injected = {
+            "heads": model.heads,
+            "head_dim": model.head_dim,
+            "width": model.width,
+            "layers": depth,
+            "layer": layer,
+            "role": role,
+            "embedding_std": 1.0,
+        }
+        try:
+            built: PositionalEncoding = entry.build(injected, own)
+        except OptionError as error:
+            raise error.at(path) from None
+        built.path = path
+        return built
+
+    modules = [build(served[0])] if share == "stack" else [build(layer) for layer in served]
+    for twin in modules[1:]:
+        for name in twin.shared:
+            setattr(twin, name, getattr(modules[0], name))
+    of_layer = [0 if share == "stack" else served.index(n) if n in served else -1 for n in range(depth)]
+    if len(served) < depth:
+        modules.append(NoPositions())
+        of_layer = [index if n in served else len(modules) - 1 for n, index in enumerate(of_layer)]
+    return Slot(modules, of_layer)
+
+
+def served_layers(layers: Any, depth: int, path: str) -> list[int]:
+    if layers == "all":
+        return list(range(depth))
+    numbers = list(layers) if isinstance(layers, (list, tuple)) else None
+    if not numbers or any(not isinstance(n, int) or not 0 <= n < depth for n in numbers):
+        raise OptionError("layers", layers, f"must be all or a list of layer numbers from 0 to {depth - 1}", path)
+    return sorted(set(numbers))
+
+
+def refuse_misplaced(cls: type[PositionalEncoding], role: Role, share: str, layers: Any, path: str) -> None:
+    """Options under which an encoding would silently do nothing, or only in part."""
+    if share not in ("stack", "layer"):
+        raise OptionError("share", share, "is not one of stack, layer", path)
+    if not cls.overrides("embed"):
+        return
+    if role == "cross":
+        raise UserError(
+            f"{path}={cls.__name__.lower()} acts on the input of a stack, and cross-attention has none of its own; "
+            "set it as encoding or decoder_encoding, or choose one that acts on attention"
+        )
+    if share == "layer" or layers != "all":
+        raise UserError(f"{path}: {cls.__name__} acts on the input of the stack, so {path}.share and {path}.layers can't be set")

@@ -1,0 +1,131 @@
+"""The encoder and decoder stacks. Each owns the encodings of its slots and makes the spans, in one place.
+
+A full pass of the decoder is a decode step with all tokens at once, so cached and uncached decoding are one code path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from relformer.encodings.span import Positions, count, part
+from relformer.model.attention import Attention, Memory
+from relformer.model.layers import FeedForward, Residual, norm
+from relformer.model.options import ModelOptions
+from relformer.model.slot import Placed, Slot
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A source batch after the encoder: states (B, S, E), padding (B, S) True at tokens, and its positions."""
+
+    states: Tensor
+    padding: Tensor
+    positions: Positions
+
+
+@dataclass
+class Cache:
+    """What decoding keeps: the target's positions, drawn for the whole planned length, and every layer's keys and values."""
+
+    encoded: Encoded
+    positions: Positions
+    planned: int
+    cross: list[Memory]
+    own: list[Memory | None]
+    length: int = field(default=0)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, options: ModelOptions, backend: str) -> None:
+        super().__init__()
+        self.attention = Attention(options, backend)
+        self.feedforward = FeedForward(options)
+        self.attention_branch, self.feedforward_branch = Residual(options), Residual(options)
+
+    def forward(self, x: Tensor, placed: Placed, padding: Tensor) -> Tensor:
+        def attention(x: Tensor) -> Tensor:
+            out: Tensor = self.attention(x, self.attention.memory(x, placed), placed, padding, causal=False)
+            return out
+
+        x = self.attention_branch(x, attention)
+        out: Tensor = self.feedforward_branch(x, self.feedforward)
+        return out
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, options: ModelOptions, backend: str) -> None:
+        super().__init__()
+        self.attention = Attention(options, backend)
+        self.cross_attention = Attention(options, backend)
+        self.feedforward = FeedForward(options)
+        self.attention_branch, self.cross_branch = Residual(options), Residual(options)
+        self.feedforward_branch = Residual(options)
+
+    def forward(self, x: Tensor, placed: Placed, cross: Placed, cache: Cache, number: int) -> Tensor:
+        def attention(x: Tensor) -> Tensor:
+            before, new = cache.own[number], self.attention.memory(x, placed)
+            memory = cache.own[number] = new if before is None else before.extended(new)
+            out: Tensor = self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
+            return out
+
+        def cross_attention(x: Tensor) -> Tensor:
+            out: Tensor = self.cross_attention(x, cache.cross[number], cross, cache.encoded.padding, causal=False)
+            return out
+
+        x = self.attention_branch(x, attention)
+        x = self.cross_branch(x, cross_attention)
+        out: Tensor = self.feedforward_branch(x, self.feedforward)
+        return out
+
+
+class Encoder(nn.Module):
+    def __init__(self, options: ModelOptions, slot: Slot, backend: str) -> None:
+        super().__init__()
+        self.slot = slot
+        self.dropout = nn.Dropout(options.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
+        self.norm = norm(options) if options.norm == "pre" else nn.Identity()
+
+    def forward(self, x: Tensor, tokens: Tensor, padding: Tensor) -> Encoded:
+        """Embedded source (B, S, E), its tokens and padding (B, S) -> Encoded."""
+        batch, length = tokens.shape
+        positions = self.slot.first.positions(length, batch, x.device)
+        x = self.dropout(self.slot.first.embed(x, tokens, positions))
+        placed = self.slot.place(positions, positions, positions, length, x.device)
+        for layer, where in zip(self.layers, placed, strict=True):
+            x = layer(x, where, padding)
+        return Encoded(self.norm(x), padding, positions)
+
+
+class Decoder(nn.Module):
+    def __init__(self, options: ModelOptions, slot: Slot, cross: Slot, backend: str) -> None:
+        super().__init__()
+        self.slot, self.cross = slot, cross
+        self.dropout = nn.Dropout(options.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(options, backend) for _ in range(options.decoder_layers))
+        self.norm = norm(options) if options.norm == "pre" else nn.Identity()
+
+    def start(self, encoded: Encoded, planned: int) -> Cache:
+        """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
+        states, source = encoded.states, encoded.positions
+        positions = self.slot.first.positions(planned, len(states), states.device)
+        placed = self.cross.place(source, source, source, count(source), states.device)
+        cross = [layer.cross_attention.memory(states, where) for layer, where in zip(self.layers, placed, strict=True)]
+        return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
+
+    def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
+        """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E)."""
+        stop = cache.length + tokens.shape[1]
+        new, seen = part(cache.positions, cache.length, stop), part(cache.positions, 0, stop)
+        cache.length = stop
+        source = cache.encoded.positions
+        x = self.dropout(self.slot.first.embed(x, tokens, new))
+        fresh = seen if count(new) == count(seen) else new
+        placed = self.slot.place(new if fresh is new else seen, seen, fresh, cache.planned, x.device)
+        crossed = self.cross.place(new, source, source, cache.planned, x.device)
+        for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
+            x = layer(x, own, cross, cache, number)
+        out: Tensor = self.norm(x)
+        return out

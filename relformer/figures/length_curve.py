@@ -56,7 +56,7 @@ def draw_length_curve(curves: list[Curve], title: str, trained_length: int) -> F
     axis.margins(x=0.03)
     axis.set_yticks(np.linspace(0, 1, 6))
     axis.set_xlabel("target length (tokens without BOS and EOS)")
-    axis.set_ylabel("exact match")
+    axis.set_ylabel("exact match (95 % Wilson band)")
     axis.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=18)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
@@ -76,7 +76,13 @@ def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
     value, low, high = (np.asarray(y, dtype=float)[order] for y in (curve.value, curve.low, curve.high))
     few = np.asarray(curve.n)[order] < FEW
     axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0, zorder=2)
-    style: dict[str, Any] = {"clip_on": False, "markeredgecolor": "white", "markeredgewidth": 0.8, "markersize": 6.5}
+    style: dict[str, Any] = {
+        "clip_on": False,
+        "in_layout": False,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.8,
+        "markersize": 6.5,
+    }
     axis.plot(x, value, dash, color=colour, linewidth=1.8, marker=marker, label=curve.label, zorder=3, **style)
     axis.plot(x[few], value[few], linestyle="none", color=FEW_COLOUR, marker=marker, zorder=4, **style)
 

@@ -1,0 +1,3 @@
+from relformer.cli import main
+
+main()

@@ -1,0 +1,191 @@
+"""Composing a run's configuration, and every message about what is wrong with it.
+
+Hydra composes twice: here first, so that a wrong configuration ends in one clear sentence and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.utils import instantiate as hydra_instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from relformer.errors import UserError
+from relformer.registry import did_you_mean, load_plugins
+from relformer.schema import register_schemas
+
+TYPES = {"Integer": "an integer", "Float": "a number", "Boolean": "true or false", "String": "a string"}
+SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
+
+
+def conf_dir() -> Path:
+    """The shipped configuration: inside the package in a wheel, beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "conf"
+    return inside if (inside / "train.yaml").exists() else package.parent / "conf"
+
+
+def run_stamp() -> str:
+    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the process."""
+    if int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+        return os.environ["SLURM_JOB_ID"]
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (None, "none"):
+        return str(job)
+    process = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else os.getpid()
+    return time.strftime("%Y%m%d-%H%M%S", time.localtime(started(process))) + f"-{process}"
+
+
+def started(process: int) -> float:
+    """When a process started (seconds since the epoch), so that ranks of one launcher agree; now where it can't be told."""
+    try:
+        return os.stat(f"/proc/{process}").st_ctime
+    except OSError:
+        return time.time()
+
+
+def prepare() -> None:
+    """Plugins, schemas, resolvers: once a process, before anything is composed."""
+    packages = {module.split(".")[0] for module in load_plugins()}
+    register_schemas()
+    OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
+    folders = [resources.files(package) / "conf" for package in sorted(packages)]
+
+    class PluginConfigs(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            for folder in folders:
+                if folder.is_dir():
+                    search_path.append("relformer.plugins", f"file://{folder}")
+
+    if folders:
+        Plugins.instance().register(PluginConfigs)
+
+
+def compose(overrides: list[str], config_dir: str | None = None) -> DictConfig:
+    """The configuration of a run, without the sweeps among the overrides (a sweep's jobs check their own).
+
+    Raises:
+        UserError: an unknown key or option with the nearest known one, or a value of the wrong type.
+    """
+    if config_dir is not None:
+        overrides = [*overrides, f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"]
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        try:
+            return _compose(overrides)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(explain(error)) from None
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    loader = GlobalHydra.instance().config_loader()
+    groups = {o.key_or_group for o in parsed if loader.get_group_options(o.key_or_group)}
+    for override in parsed:
+        if override.key_or_group in groups:
+            check_choice(override, loader.get_group_options(override.key_or_group))
+    fixed = [o for o in parsed if not o.is_sweep_override()]
+    chosen = [str(o.input_line) for o in fixed if o.key_or_group in groups or o.key_or_group == "hydra.searchpath"]
+    base = hydra_compose("train", chosen, return_hydra_config=True)
+    for override in parsed:
+        if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():
+            check_key(override.key_or_group, base)
+    return hydra_compose("train", [str(o.input_line) for o in fixed])
+
+
+def check_choice(override: Override, options: list[str]) -> None:
+    """Whether the options of a config group have what an override chooses."""
+    group, value = override.key_or_group, override.value()
+    slot = override.package or group
+    if group == "encoding" and value is None and override.package in (None, "cross_encoding"):
+        raise UserError(f"{slot}=null is not an encoding; did you mean {slot}=none?")
+    chosen = value.list if isinstance(value, ChoiceSweep) else [value]
+    for name in chosen:
+        if isinstance(name, str) and name not in options and "/" not in name:
+            raise UserError(f"no {group} {name!r}{did_you_mean(name, options)}\n  {group}: {', '.join(options)}")
+
+
+def check_key(key: str, config: DictConfig) -> None:
+    """Whether a dotted key exists."""
+    slot = key.split(".")[0]
+    if slot in SLOTS and config.get(slot) is None:
+        raise UserError(
+            f"{slot} is not set; choose one first: {slot}=alibi {key}=..." if "." in key else f"{slot} is not set; use {slot}=NAME"
+        )
+    keys = list(dotted_keys(OmegaConf.to_container(config, resolve=False)))
+    if key in keys:
+        return
+    parent = key.rpartition(".")[0]
+    while parent and parent not in keys:
+        parent = parent.rpartition(".")[0]
+    known = [k for k in keys if not k.startswith("hydra.")] if not key.startswith("hydra.") else keys
+    siblings = [k.removeprefix(f"{parent}.") for k in known if k.rpartition(".")[0] == parent]
+    where = f"keys under {parent!r}" if parent else "keys"
+    plus = f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..." if has_target(config, parent) else ""
+    raise UserError(f"no config key {key!r}{did_you_mean(key, known)}\n  {where}: {', '.join(siblings)}{plus}")
+
+
+def has_target(config: DictConfig, key: str) -> bool:
+    node = OmegaConf.select(config, key) if key else None
+    return isinstance(node, DictConfig) and "_target_" in node
+
+
+def dotted_keys(node: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield f"{prefix}{key}"
+            yield from dotted_keys(value, f"{prefix}{key}.")
+
+
+def explain(error: Exception) -> str:
+    """Hydra's and OmegaConf's exceptions in a sentence."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = str(cause) if str(cause) else str(error)
+    wrong = re.search(r"Value '(.*)' of type '.*' could not be converted to (\w+)", text)
+    key = re.search(r"full_key: (\S+)", text)
+    if wrong and key:
+        return f"{key[1]}: {wrong[1]!r} is not {TYPES.get(wrong[2], f'a {wrong[2]}')}"
+    first = str(error).splitlines()[0]
+    detail = text.splitlines()[0]
+    return first if detail in first else f"{first}: {detail}"
+
+
+def update(config: DictConfig, overrides: list[str]) -> None:
+    """Change keys of a stored configuration in place, as `evaluate` does: values only, no group choices.
+
+    Raises:
+        UserError: an unknown key, or a value of the wrong type.
+    """
+    try:
+        for override in OverridesParser.create().parse_overrides(overrides):
+            check_key(override.key_or_group, config)
+            OmegaConf.update(config, override.key_or_group, override.value())
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(explain(error)) from None
+
+
+def plain(config: DictConfig, *keys: str) -> dict[str, Any]:
+    """Parts of the configuration as plain containers, everything resolved; absent slots stay absent."""
+    content = {key: OmegaConf.to_container(config[key], resolve=True) for key in keys if OmegaConf.is_config(config.get(key))}
+    return content | {key: config[key] for key in keys if key in config and not OmegaConf.is_config(config[key])}
+
+
+def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
+    """The object a node's `_target_` names, with plain containers for its arguments. The one door for foreign objects."""
+    return hydra_instantiate(node, **arguments, _convert_="all")

@@ -1,0 +1,70 @@
+"""What became of each example in one teacher-forced pass: the only place where exact match is defined.
+
+Greedy decoding equals the reference exactly when the teacher-forced argmax does at every position, EOS included, so exact
+match needs no decoding loop. Its three forms:
+
+    free         every token and the EOS are right
+    oracle EOS   EOS is masked until the reference's length and then forced: every token is right
+    prefix       the share of the reference (EOS included) before the first error
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torchmetrics import Metric
+
+COLUMNS = (
+    "index",
+    "source_length",
+    "target_length",
+    "exact_match",
+    "exact_match_oracle_eos",
+    "first_error",
+    "correct_tokens",
+    "loss",
+)
+"""Lengths in tokens without BOS and EOS; `first_error` is the number of labels before the first wrong one; `loss` in nats."""
+
+
+def judge(logits: Tensor, labels: Tensor, index: Tensor, source_length: Tensor, pad: int, eos: int) -> Tensor:
+    """Logits (B, T, V) against labels (B, T), EOS included and padded: (B, len(COLUMNS)) float32."""
+    real = labels != pad
+    right = (logits.argmax(-1) == labels) | ~real
+    without_eos = logits.clone()
+    without_eos[..., eos] = float("-inf")
+    right_by_length = (without_eos.argmax(-1) == labels) | ~real | (labels == eos)
+    before_error = (right.cumprod(-1).bool() & real).sum(-1)
+    loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=pad, reduction="none")
+    columns = (
+        index,
+        source_length,
+        real.sum(-1) - 1,
+        right.all(-1),
+        right_by_length.all(-1),
+        before_error,
+        (right & real).sum(-1),
+        loss.view_as(labels).sum(-1),
+    )
+    return torch.stack([column.float() for column in columns], dim=-1)
+
+
+class Outcomes(Metric):
+    """The outcomes of a set, gathered from all ranks; rows of filler examples (index < 0) are dropped."""
+
+    full_state_update = False
+    rows: list[Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("rows", default=[], dist_reduce_fx="cat")
+
+    def update(self, rows: Tensor) -> None:
+        self.rows.append(rows)
+
+    def compute(self) -> Tensor:
+        """(n, len(COLUMNS)) float64 on the CPU, one row an example, in the order of the set."""
+        rows = torch.cat(list(self.rows)) if isinstance(self.rows, list) else self.rows
+        rows = rows[rows[:, 0] >= 0].double().cpu()
+        return rows[rows[:, 0].argsort()]

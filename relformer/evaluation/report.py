@@ -1,0 +1,98 @@
+"""What a run ends with: the table by length, `metrics.json`, `examples.jsonl`, `length_curve.png`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from relformer.evaluation.outcomes import COLUMNS
+from relformer.evaluation.summary import bucketed, length_label, summarise
+from relformer.figures.heatmap import save_png
+from relformer.figures.length_curve import Curve, draw_length_curve
+from relformer.files import write_json, write_text
+
+FEW = 100
+"""Buckets with fewer examples are shown grey."""
+LEARNED = 0.98
+"""In-distribution exact match below which nothing beyond the trained length can be interpreted."""
+
+Rows = Mapping[str, Tensor]
+"""Outcomes by set name."""
+
+
+def print_table(rows: Rows, title: str) -> None:
+    """Exact match and its companions by set and target length."""
+    table = Table(title=title, caption="length: target tokens without BOS and EOS; interval: Wilson, 95 %")
+    for name in ("set", "length", "n", "exact match", "interval", "oracle EOS", "correct prefix", "token accuracy", "loss"):
+        table.add_column(name, justify="left" if name == "set" else "right", no_wrap=True)
+    for name, outcomes in rows.items():
+        summary = summarise(outcomes)
+        buckets = bucketed(outcomes)
+        for bucket in buckets if len(buckets) > 1 else []:
+            table.add_row(name, length_label(bucket), *cells(bucket), style="bright_black" if bucket["n"] < FEW else None)
+        table.add_row(name, "all", *cells(summary), style="bold", end_section=True)
+    Console(width=None if Console().is_terminal else 120).print(table)
+
+
+def cells(figures: Mapping[str, Any]) -> list[str]:
+    return [
+        str(figures["n"]),
+        f"{figures['exact_match']:.3f}",
+        f"{figures['exact_match_low']:.3f} - {figures['exact_match_high']:.3f}",
+        *(f"{figures[key]:.3f}" for key in ("exact_match_oracle_eos", "correct_prefix", "token_accuracy", "loss")),
+    ]
+
+
+def caution(rows: Rows) -> str | None:
+    """A sentence where the run has not learned its own distribution, so that longer results mean nothing."""
+    iid = next((summarise(r) for name, r in rows.items() if name == "test_iid"), None)
+    if iid is None or iid["exact_match"] >= LEARNED:
+        return None
+    return (
+        f"in-distribution exact match is {iid['exact_match']:.3f} < {LEARNED}: "
+        "the beyond-length result is not interpretable; train longer"
+    )
+
+
+def write_examples(rows: Rows, path: Path) -> None:
+    """One JSON line an example: its set, its number there, and its outcome, for comparing runs sentence by sentence."""
+    lines = []
+    for name, outcomes in rows.items():
+        for row in outcomes.tolist():
+            record = dict(zip(COLUMNS, row, strict=True))
+            counts = {key: int(value) for key, value in record.items() if key != "loss"}
+            lines.append(json.dumps({"set": name, **counts, "loss": record["loss"]}))
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def draw_curve(rows: Rows, title: str, trained_length: int, path: Path) -> None:
+    """Exact match by target length, one curve a set."""
+    curves = []
+    for name, outcomes in rows.items():
+        lengths = summarise(outcomes)["by_length"]
+        curves.append(
+            Curve(
+                label=name,
+                lengths=[bucket["min_length"] for bucket in lengths],
+                labels=[length_label(bucket) for bucket in lengths],
+                value=[bucket["exact_match"] for bucket in lengths],
+                low=[bucket["exact_match_low"] for bucket in lengths],
+                high=[bucket["exact_match_high"] for bucket in lengths],
+                n=[bucket["n"] for bucket in lengths],
+            )
+        )
+    save_png(draw_length_curve(curves, title, trained_length), path)
+
+
+def write_report(rows: Rows, metrics: Mapping[str, Any], title: str, trained_length: int, directory: Path) -> None:
+    """The files of a run or an evaluation: figures, outcomes of the tests, picture."""
+    tests = {name: outcomes for name, outcomes in rows.items() if name.startswith("test_")}
+    write_examples(tests, directory / "examples.jsonl")
+    draw_curve(tests, title, trained_length, directory / "length_curve.png")
+    write_json(directory / "metrics.json", metrics)

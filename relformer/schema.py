@@ -1,0 +1,93 @@
+"""Schemas for Hydra, generated from signatures: a typo or a wrong type dies at composition, in YAML as on the command line."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
+from dataclasses import fields as dataclass_fields
+from typing import Any, Literal, Optional, Union, get_args, get_origin, get_type_hints
+
+from hydra.core.config_store import ConfigStore
+
+import relformer.data.tasks
+import relformer.encodings  # noqa: F401  importing both registers encodings and tasks
+from relformer.attention import Backend
+from relformer.data.corpus import DataOptions
+from relformer.model import ModelOptions
+from relformer.registry import Option, encodings, tasks
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    backend: Backend = "auto"
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """`every`: optimizer steps between validations. `checkpoint`: which one the headline figures are of."""
+
+    every: int = 500
+    checkpoint: Literal["last", "best_val"] = "last"
+
+
+@dataclass(frozen=True)
+class SlotOptions:
+    """What every encoding's slot has beside the encoding's own options; a null `share` is the published choice."""
+
+    share: Optional[str] = None  # noqa: UP045  OmegaConf reads this annotation
+    layers: Any = "all"
+
+
+def register_schemas() -> None:
+    """Store the schema of everything registered: call after plugins are loaded, before composing."""
+    store = ConfigStore.instance()
+    for name in encodings:
+        options = {**options_of(SlotOptions), **encodings[name].options()}
+        store.store(group="encoding/schema", name=name, node=schema(name, {"name": Option(str, name), **options}))
+    for name in tasks:
+        options = {**options_of(DataOptions), **tasks[name].options()}
+        store.store(group="data/schema", name=name, node=schema(name, {"name": Option(str, name), **options}))
+    store.store(group="model/schema", name="model", node=schema("model", options_of(ModelOptions)))
+    for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
+        store.store(group=group, name="default", node=schema(group, options_of(options_class)))
+
+
+def options_of(cls: type) -> dict[str, Option]:
+    hints = get_type_hints(cls)
+    return {f.name: Option(hints[f.name], f.default) for f in dataclass_fields(cls)}
+
+
+def schema(name: str, options: Mapping[str, Option]) -> type:
+    """A dataclass of the options in types that OmegaConf knows."""
+    made = [(key, storable(option.type), default_field(option.default)) for key, option in options.items()]
+    return make_dataclass(f"{name}_options", made)
+
+
+def storable(kind: Any) -> Any:
+    """A Literal is stored as the type of its choices; the choice itself is checked when the object is built."""
+    if get_origin(kind) is Literal:
+        return type(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return Optional[tuple(storable(arg) for arg in get_args(kind) if arg is not types.NoneType)[0]]
+    return kind
+
+
+def default_field(default: Any) -> Any:
+    if default is MISSING or not (is_dataclass(default) or isinstance(default, (list, dict))):
+        return field(default=default)
+    return field(default_factory=lambda: copy(default))
+
+
+def wrong_choice(options: Mapping[str, Any], cls: type) -> tuple[str, Any, str] | None:
+    """The first option of a dataclass whose value is not among its choices: (name, value, choices)."""
+    for name, option in options_of(cls).items():
+        if get_origin(option.type) is Literal and name in options and options[name] not in get_args(option.type):
+            return name, options[name], ", ".join(get_args(option.type))
+    return None

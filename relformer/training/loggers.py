@@ -1,0 +1,200 @@
+"""The loggers of a run: a CSV file always, W&B or TensorBoard on top.
+
+W&B never asks a question and never waits long for a network: the mode is settled here, before wandb starts.
+"""
+
+import contextlib
+import csv
+import netrc
+import os
+import re
+import secrets
+import shlex
+import socket
+import sys
+import threading
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+from lightning.pytorch.utilities import rank_zero_only
+
+from relformer.errors import OptionError, UserError
+
+MODES = ("auto", "online", "offline", "disabled")
+NAMES = ("wandb", "tensorboard", "csv", "none")
+CONNECT_SECONDS = 3.0
+VOCABULARY = {"pad", "bos", "eos", "unk", "mask", "sep", "cls", "start", "end"}
+SECRETS = ("api_key", "apikey", "access_key", "private_key", "password", "passwd", "secret")
+
+
+def build_loggers(
+    logger: Mapping[str, Any],
+    run_dir: Path,
+    log_dir: Path,
+    *,
+    name: str,
+    group: str | None,
+    config: dict[str, Any],
+    tags: list[str],
+) -> list[Logger]:
+    """Loggers for the Trainer; the first is always the CSV file ``<run_dir>/csv/metrics.csv``.
+
+    ``logger["name"]`` is wandb, tensorboard, csv or none (the last two: only the CSV); wandb also reads ``project``,
+    ``mode`` and ``settings`` (more W&B settings). All runs share ``<log_dir>/wandb``. The config is redacted first.
+    Raises UserError for an unknown choice, a missing package, or online W&B without login or server.
+    """
+    kind = logger.get("name", "csv")
+    if kind not in NAMES:
+        raise OptionError("name", kind, f"must be one of {', '.join(NAMES)}", path="logger")
+    loggers: list[Logger] = [_csv(run_dir)]
+    try:
+        if kind == "tensorboard":
+            loggers.append(TensorBoardLogger(run_dir, name="", version="tensorboard", default_hp_metric=False))
+            loggers[1].log_hyperparams(redact(config))
+        elif kind == "wandb" and (mode := _wandb_mode(logger.get("mode", "auto"), log_dir)) != "disabled":
+            options = {"name": name, "group": group, "config": redact(config), "tags": tags, "mode": mode}
+            loggers.append(_wandb(logger, run_dir, log_dir, options))
+    except ModuleNotFoundError:
+        package = "'relformer[tensorboard]'" if kind == "tensorboard" else "wandb"
+        raise UserError(f"logger.name={kind} needs a package that is missing: pip install {package}") from None
+    return loggers
+
+
+def redact(config: Any) -> Any:
+    """Copy of nested dicts and lists with ``***`` in place of API keys, tokens, passwords and secrets.
+
+    Goes by the key. Only a text under the whole word is a token: ``hf_token``, not ``num_tokens`` or ``pad_token``.
+    """
+    if isinstance(config, Mapping):
+        return {k: "***" if v is not None and _is_secret(str(k), v) else redact(v) for k, v in config.items()}
+    return [redact(entry) for entry in config] if isinstance(config, list | tuple) else config
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower())
+    if any(secret in "_".join(words) for secret in SECRETS):
+        return True
+    return "token" in words and isinstance(value, str) and not VOCABULARY.intersection(words)
+
+
+def finish(exit_code: int) -> None:
+    """End the open W&B run of this process, if there is one; belongs in a ``finally`` so that no run leaks.
+
+    Never raises: a broken W&B service must not hide the fault that ended the training.
+    """
+    wandb = sys.modules.get("wandb")
+    try:
+        if wandb is not None and getattr(wandb, "run", None) is not None and _rank() == 0:
+            wandb.finish(exit_code=exit_code)
+    except Exception as error:
+        print(f"W&B: the run could not be closed ({type(error).__name__}: {error})", file=sys.stderr)
+
+
+def run_hint(log_dir: Path) -> str:
+    """The command that shows all W&B runs of this folder in the terminal, without account or network."""
+    return f"wandb leet {shlex.quote(str(log_dir / 'wandb'))}"
+
+
+class _AppendingWriter(ExperimentWriter):
+    def _check_log_dir_exists(self) -> None:
+        """Take over the columns of an earlier file, which the stock method deletes: a resumed run keeps its history.
+
+        Steps trained twice (after the checkpoint, before the interruption) have two rows; the last is the valid one.
+        """
+        if self._fs.isfile(self.metrics_file_path):
+            with self._fs.open(self.metrics_file_path, "r", newline="") as file:
+                self.metrics_keys = next(csv.reader(file), [])
+
+
+def _rank() -> int:
+    return getattr(rank_zero_only, "rank", 0)
+
+
+def _csv(run_dir: Path) -> Logger:
+    logger = CSVLogger(run_dir, name="", version="csv", flush_logs_every_n_steps=1)
+    if _rank() == 0:
+        logger._experiment = _AppendingWriter(logger.log_dir)
+    return logger
+
+
+def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> Logger:
+    """WandbLogger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
+    log_dir.mkdir(parents=True, exist_ok=True)
+    stored = run_dir / "wandb_id"
+    run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else ""
+    if not run_id and _rank() == 0:
+        run_id = secrets.token_hex(4)
+        stored.write_text(run_id + "\n", encoding="utf-8")
+    options["project"] = logger.get("project") or "relformer"
+    options["settings"] = {"x_transaction_log_flush_interval": 1, "init_timeout": 20, **(logger.get("settings") or {})}
+    wandb = WandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
+    wandb._wandb_init.pop("anonymous", None)  # wandb warns about it in each run, even when it is None
+    return wandb
+
+
+def _wandb_mode(mode: str, log_dir: Path) -> str:
+    """The mode for wandb.init: online, offline or disabled. Only rank zero looks at login and network."""
+    if mode not in MODES:
+        raise OptionError("mode", mode, f"must be one of {', '.join(MODES)}", path="logger")
+    import wandb
+
+    try:
+        settings = wandb.Settings(quiet=True)
+        folder = os.environ.get("WANDB_CONFIG_DIR") or "~/.config/wandb"
+        settings.settings_system = str(Path(folder, "settings").expanduser())
+        settings.update_from_system_settings()
+        settings.update_from_env_vars(dict(os.environ))
+    except ValueError as error:
+        fault = " ".join(str(error).split(" [type=")[0].split())
+        raise UserError(f"W&B refuses its settings, look at the WANDB_* variables: {fault}") from None
+    wanted = settings.mode if mode == "auto" else mode
+    if wanted == "disabled":
+        return "disabled"
+    if wanted in ("offline", "dryrun") or _rank():
+        return "offline"
+    if not (settings.api_key or settings.identity_token_file or _netrc_login(settings.base_url)):
+        fault, remedy = "no login found", "run `wandb login` or set WANDB_API_KEY"
+    elif _answers(settings.base_url):
+        return "online"
+    else:
+        fault, remedy = f"{settings.base_url} does not answer", "check the network or WANDB_BASE_URL"
+    if mode == "online" or os.environ.get("WANDB_MODE") == "online":
+        raise UserError(f"W&B cannot go online, {fault}: {remedy}, or set logger.mode=offline")
+    print(f"W&B: offline, {fault}; {remedy} to go online, or browse with `{run_hint(log_dir)}`", file=sys.stderr)
+    return "offline"
+
+
+def _netrc_login(base_url: str) -> bool:
+    """Whether netrc holds a key for the W&B server, by wandb's own rules ($NETRC, ~/.netrc, ~/_netrc)."""
+    host = urlsplit(base_url).netloc
+    hosts = (host, "api.wandb.ai" if host.endswith("forge.coreweave.com") else host)
+    places = [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]
+    path = next((p for place in places if (p := Path(place).expanduser()).exists()), os.devnull)
+    with contextlib.suppress(netrc.NetrcParseError, OSError):
+        entries = [netrc.netrc(path).authenticators(host) for host in hosts]
+        return any(entry is not None and entry[2] for entry in entries)
+    return False
+
+
+def _answers(base_url: str) -> bool:
+    """Whether the server, or the proxy on the way, takes a TCP connection within 3 s, name look-up included."""
+    url = urlsplit(base_url)
+    proxy = None if urllib.request.proxy_bypass(url.hostname or "") else urllib.request.getproxies().get(url.scheme)
+    if proxy:
+        url = urlsplit(proxy if "//" in proxy else f"//{proxy}")
+    address = (url.hostname or "", url.port or (443 if url.scheme == "https" else 80))
+    connected = threading.Event()
+
+    def connect() -> None:
+        with contextlib.suppress(OSError), socket.create_connection(address, timeout=CONNECT_SECONDS):
+            connected.set()
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(CONNECT_SECONDS)
+    return connected.is_set()

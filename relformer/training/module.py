@@ -1,0 +1,100 @@
+"""The LightningModule: steps, optimizers, logging. Everything else lives where it can be tested without a Trainer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from relformer.config import instantiate
+from relformer.data.batching import Batch
+from relformer.data.vocabulary import BOS, EOS, PAD
+from relformer.encodings.parameters import seed_of
+from relformer.evaluation.outcomes import Outcomes, judge
+from relformer.evaluation.summary import bucketed, figures, length_label
+from relformer.model import build_model
+from relformer.training.loss import summed_loss
+from relformer.training.schedulers import schedule
+
+
+class Seq2SeqModule(pl.LightningModule):
+    """Trains and evaluates one model. `config` is plain containers and rebuilds everything, so that a checkpoint loads
+    with `weights_only=True` and without arguments.
+
+    Args:
+        config: `seed`, `model`, the encoding slots, `attention`, `loss`, `optimizer`, `scheduler`, `data`, and
+            `vocabulary` with the `source` and `target` tokens.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.save_hyperparameters({"config": config}, logger=False)
+        self.config = config
+        vocabulary = config["vocabulary"]
+        self.model = build_model(config, len(vocabulary["source"]), len(vocabulary["target"]), PAD)
+        self.outcomes: list[Outcomes] = []
+        self.rows: dict[str, Tensor] = {}
+        self.log_prefix = ""
+        """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
+        torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
+        logits = self.model(batch.source, batch.target)
+        loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
+        self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
+        return loss
+
+    def on_validation_epoch_start(self) -> None:
+        self.start_evaluation("val")
+
+    def on_test_epoch_start(self) -> None:
+        self.start_evaluation("test")
+
+    def start_evaluation(self, kind: str) -> None:
+        self.evaluated = self.trainer.datamodule.corpus.evaluation_sets(kind)
+        self.outcomes = [Outcomes().to(self.device) for _ in self.evaluated]
+
+    def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
+        with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
+            logits = self.model(batch.source, batch.target)
+        length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
+        self.outcomes[dataloader_idx].update(judge(logits, batch.labels, batch.index, length, PAD, EOS))
+
+    test_step = validation_step
+
+    def on_validation_epoch_end(self) -> None:
+        self.finish_evaluation()
+
+    def on_test_epoch_end(self) -> None:
+        self.finish_evaluation()
+
+    def finish_evaluation(self) -> None:
+        """Gather the outcomes of all ranks and log `val/longer/exact_match` and the like, and exact match by length."""
+        for name, outcomes in zip(self.evaluated, self.outcomes, strict=True):
+            rows = self.rows[name] = outcomes.compute()
+            prefix = self.log_prefix + name.replace("_", "/", 1)
+            found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key not in ("n",)}
+            self.log_dict(found, sync_dist=self.trainer.world_size > 1)
+            self.log_by_length(prefix, rows)
+        self.outcomes = []
+
+    def log_by_length(self, prefix: str, rows: Tensor) -> None:
+        for logger in self.loggers:
+            by_length = {f"{prefix}/by_length/{length_label(b)}": b["exact_match"] for b in bucketed(rows)}
+            logger.log_metrics(by_length, step=self.global_step)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Matrices decay (where the optimizer decays at all), vectors do not."""
+        parameters = list(self.model.parameters())
+        groups = [
+            {"params": [p for p in parameters if p.dim() > 1]},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+        optimizer = instantiate(self.config["optimizer"], params=[group for group in groups if group["params"]])
+        options = self.config["scheduler"]
+        factor = schedule(options["name"], options["warmup_steps"], self.trainer.max_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}

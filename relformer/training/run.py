@@ -1,0 +1,172 @@
+"""One training run: data, module, Trainer, training, evaluation of the last and the best checkpoint, report."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from omegaconf import DictConfig
+from torch import Tensor
+
+from relformer.config import SLOTS, instantiate, plain
+from relformer.data.corpus import Corpus, DataOptions, build_corpus
+from relformer.data.datamodule import DataModule
+from relformer.evaluation.report import caution, print_table, write_report
+from relformer.evaluation.summary import summarise
+from relformer.training.callbacks.throughput import Throughput
+from relformer.training.checkpoint import AtomicCheckpointIO, checkpoint_to_resume, refuse_other_config
+from relformer.training.loggers import build_loggers, finish, run_hint
+from relformer.training.module import Seq2SeqModule
+
+logger = logging.getLogger("relformer")
+
+
+def train(config: DictConfig) -> dict[str, Any]:
+    """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
+    exit_code = 1
+    try:
+        metrics = _train(config)
+        exit_code = 0
+        return metrics
+    finally:
+        finish(exit_code)
+
+
+def _train(config: DictConfig) -> dict[str, Any]:
+    run_dir = Path(config.paths.run_dir)
+    checkpoint = checkpoint_to_resume(config.resume, run_dir)
+    corpus = build_corpus(plain(config, "data")["data"])
+    content = module_config(config, corpus)
+    if checkpoint is not None:
+        refuse_other_config(checkpoint, content)
+    module = Seq2SeqModule(content)
+    trainer = build_trainer(config, run_dir)
+    data = DataModule(corpus, data_options(content["data"]), config.seed)
+    if trainer.is_global_zero:
+        logger.info("%s", describe(module, run_dir, checkpoint, config.resume))
+    trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    return report(trainer, module, data, config, run_dir)
+
+
+def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
+    """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
+    keys = ("seed", "model", *SLOTS, "attention", "loss", "optimizer", "scheduler", "data", "eval")
+    vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
+    return {**plain(config, *keys), "max_steps": config.trainer.max_steps, "vocabulary": vocabulary}
+
+
+def data_options(options: dict[str, Any]) -> DataOptions:
+    return DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
+
+
+def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
+    loggers = build_loggers(
+        plain(config, "logger")["logger"],
+        run_dir,
+        Path(config.paths.log_dir),
+        name=config.name,
+        group=config.logger.get("group"),
+        config={**plain(config, *config.keys()), "bos": config.data.bos},
+        tags=list(config.logger.get("tags", [])),
+    )
+    accumulate, steps = config.trainer.accumulate_grad_batches, config.trainer.max_steps
+    validations = -(-steps // config.eval.every)
+    trainer: pl.Trainer = instantiate(
+        config.trainer,
+        logger=loggers,
+        callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
+        plugins=[AtomicCheckpointIO()],
+        default_root_dir=str(run_dir),
+        val_check_interval=-(-steps // validations) * accumulate,  # evenly, so that the last step is validated
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    return trainer
+
+
+def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resume: str | None) -> str:
+    """What runs: the three slots with their options, sizes, and where from and to."""
+    lines = []
+    for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
+        slot = module.config.get(path) or module.config["encoding"]
+        options = " ".join(f"{key}={value}" for key, value in slot.items() if key != "name" and value is not None)
+        lines.append(f"{role:<9}{slot['name']}   {options}")
+    total = sum(p.numel() for p in module.model.parameters())
+    lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
+    if checkpoint is not None:
+        lines.append(f"continuing from {checkpoint}")
+    elif resume == "auto":
+        lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
+    lines.append(f"run directory {run_dir}")
+    return "\n".join(lines)
+
+
+def report(
+    trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, config: DictConfig, run_dir: Path
+) -> dict[str, Any]:
+    """Evaluate the last and the best checkpoint, print the table and write the files; the headline is `eval.checkpoint`."""
+    checkpoints = run_dir / "checkpoints"
+    trainer.save_checkpoint(checkpoints / "last.ckpt", weights_only=False)
+    rows = {"last": evaluate(trainer, module, data)}
+    best = checkpoints / "best.ckpt"
+    steps = {"last": trainer.global_step}
+    if best.exists():
+        content = torch.load(best, map_location="cpu", weights_only=True)
+        module.load_state_dict(content["state_dict"])
+        module.log_prefix = "best_val/"
+        steps["best_val"], rows["best_val"] = content["global_step"], evaluate(trainer, module, data)
+    headline = config.eval.checkpoint if config.eval.checkpoint in rows else "last"
+    throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
+    metrics = {
+        "name": config.name,
+        "config": module.config | {"vocabulary": None},
+        "checkpoint": headline,
+        "trained_length": data.corpus.trained_length,
+        "cost": {
+            "parameters": sum(p.numel() for p in module.model.parameters()),
+            "position_parameters": module.model.position_parameters(),
+            "seconds_per_step": throughput[0].seconds_per_step if throughput else None,
+        },
+        "checkpoints": {
+            name: {"step": steps[name], **{key: summarise(r) for key, r in found.items()}} for name, found in rows.items()
+        },
+    }
+    if trainer.is_global_zero:
+        tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
+        print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})")
+        write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir)
+        logger.info("%s", closing(rows, steps, tests, run_dir, config))
+    return metrics
+
+
+def evaluate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule) -> dict[str, Tensor]:
+    """Outcomes of every validation and test set, gathered from all ranks."""
+    module.rows = {}
+    trainer.validate(module, datamodule=data, verbose=False)
+    trainer.test(module, datamodule=data, verbose=False)
+    return dict(module.rows)
+
+
+def closing(
+    rows: dict[str, dict[str, Tensor]], steps: dict[str, int], tests: dict[str, Tensor], run_dir: Path, config: DictConfig
+) -> str:
+    lines = []
+    for name, found in rows.items():
+        exact = "   ".join(f"{key} {summarise(r)['exact_match']:.3f}" for key, r in found.items())
+        lines.append(f"{name:<9}(step {steps[name]})   exact match   {exact}")
+    if warning := caution(tests):
+        lines.append(warning)
+    lines += [
+        f"figures     {run_dir / 'metrics.json'}",
+        f"curve       {run_dir / 'length_curve.png'}",
+        f"further     relformer evaluate {run_dir}",
+    ]
+    if config.logger.name == "wandb":
+        lines.append(f"browse      {run_hint(Path(config.paths.log_dir))}")
+    return "\n".join(lines)

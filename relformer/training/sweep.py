@@ -1,0 +1,45 @@
+"""A sweep's jobs, each an ordinary process: no state of one job can leak into the next, and one that fails stops no other.
+
+Measured without this, at two devices: Optuna gave each rank its own hyper-parameters, silently; jobs shared one W&B run;
+one failing job killed the sweep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+
+RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
+IN_JOB = "RELFORMER_SWEEP_JOB"
+
+
+def run_job(flags: list[str]) -> dict[str, Any]:
+    """Run the current job of a sweep as a child and return its `metrics.json`.
+
+    Raises:
+        RuntimeError: the child failed; Hydra reports it and goes on.
+    """
+    job = HydraConfig.get()
+    directory = job.runtime.output_dir
+    command = [
+        sys.executable,
+        "-m",
+        "relformer",
+        "train",
+        *flags,
+        *job.overrides.task,
+        f'hydra.run.dir="{directory}"',
+        "hydra.mode=RUN",
+    ]
+    environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES} | {IN_JOB: "1"}
+    code = subprocess.run(command, env=environment).returncode
+    if code:
+        raise RuntimeError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
+    metrics: dict[str, Any] = json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
+    return metrics

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
-from omegaconf import DictConfig
+import torch
+from hydra.errors import InstantiationException
+from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import SLOTS, plain
+from relformer.config import SLOTS, conf_dir, instantiate, plain
 from relformer.data.corpus import Corpus, DataOptions, build_corpus
+from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.model import ModelOptions, build_model, positions_needed
+from relformer.model.slot import build_slot
 from relformer.registry import did_you_mean
 from relformer.schema import AttentionOptions, EvalOptions, wrong_choice
 from relformer.training.schedulers import SCHEDULERS
 
+LISTED = OmegaConf.load(conf_dir() / "trainer" / "default.yaml")
+"""The Trainer's arguments that need no look at its signature, which takes seconds to import."""
 LOGGERS = ("wandb", "csv", "tensorboard", "none")
 
 
@@ -34,28 +42,31 @@ def check(config: DictConfig) -> None:
                 faults.append(str(fault))
             return None
 
-    for part in (check_slots, check_numbers, check_trainer):
+    for part in (check_numbers, check_trainer, check_optimizer):
         attempt(lambda part=part: part(config))
-    options = attempt(lambda: model_options(config))
+    options = attempt(lambda: model_options(config)) or ModelOptions()
+    for role, slot in zip(get_args(Role), SLOTS, strict=True):
+        attempt(lambda role=role, slot=slot: check_slot(config, role, slot, options))
     corpus = attempt(lambda: check_data(config))
-    if options is not None and not faults:
+    if not faults:
         attempt(lambda: check_model(config, corpus))
     if faults:
         raise UserError("\nerror: ".join(faults))
 
 
-def check_slots(config: DictConfig) -> None:
-    for slot in SLOTS:
-        node = config.get(slot)
-        if node is not None and not isinstance(node, DictConfig):
-            raise UserError(f"{slot}={node!r} is not an encoding's options; choose one by {slot}=NAME on the command line")
+def check_slot(config: DictConfig, role: Role, path: str, model: ModelOptions) -> None:
+    node = config.get(path)
+    if node is not None and not isinstance(node, DictConfig):
+        raise UserError(f"{path}={node!r} is not an encoding's options; choose one by {path}=NAME on the command line")
+    if node is not None:
+        build_slot(plain(config, path)[path], role, path, model)
 
 
 def check_numbers(config: DictConfig) -> None:
     if not isinstance(config.seed, int):
         raise UserError(f"seed: {config.seed!r} is not an integer")
-    if config.resume is not None and not isinstance(config.resume, str):
-        raise UserError(f"resume={config.resume!r} is not auto, null or the path of a checkpoint")
+    if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
+        raise UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:
         raise OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     if config.eval.every < 1:
@@ -74,6 +85,12 @@ def check_numbers(config: DictConfig) -> None:
 
 def check_trainer(config: DictConfig) -> None:
     trainer = config.trainer
+    if unlisted := set(trainer) - set(LISTED):
+        from lightning.pytorch import Trainer
+
+        known = inspect.signature(Trainer.__init__).parameters
+        for name in sorted(set(map(str, unlisted)) - set(known)):
+            raise UserError(f"Lightning's Trainer has no argument {name!r}{did_you_mean(name, known)}")
     for name in ("max_steps", "accumulate_grad_batches"):
         if not isinstance(trainer[name], int) or trainer[name] < 1:
             raise OptionError(name, trainer[name], "must be an integer of at least 1", "trainer")
@@ -85,6 +102,21 @@ def check_trainer(config: DictConfig) -> None:
             f"is smaller than the {devices * trainer.num_nodes} devices that share it; it is the batch of all devices",
             "data",
         )
+
+
+def check_optimizer(config: DictConfig) -> None:
+    """The optimizer takes its options: it is built on a parameter of its own."""
+    try:
+        instantiate(config.optimizer, params=[torch.zeros(1)])
+    except InstantiationException as error:
+        raise UserError(f"optimizer: {config.optimizer._target_} does not take these options: {cause(error)}") from None
+
+
+def cause(error: BaseException) -> str:
+    """The innermost fault of a chain, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).splitlines()[0]
 
 
 def model_options(config: DictConfig) -> ModelOptions:

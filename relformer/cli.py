@@ -43,7 +43,7 @@ def train(arguments: list[str]) -> None:
 def evaluate(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
         raise UserError("evaluate needs a run: relformer evaluate runs/.../STAMP data.test.max_length=40")
-    from relformer.evaluation.evaluate import evaluate_run
+    from relformer.training.evaluate import evaluate_run
 
     evaluate_run(arguments[0], arguments[1:])
 

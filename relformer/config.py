@@ -30,7 +30,7 @@ from relformer.errors import UserError
 from relformer.registry import did_you_mean, load_plugins
 from relformer.schema import register_schemas
 
-TYPES = {"Integer": "an integer", "Float": "a number", "Boolean": "true or false", "String": "a string"}
+TYPES = {"Integer": "an integer", "Float": "a number", "Boolean": "true or false", "bool": "true or false", "String": "a string"}
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
 
 
@@ -132,7 +132,7 @@ def check_key(key: str, config: DictConfig) -> None:
     parent = key.rpartition(".")[0]
     while parent and parent not in keys:
         parent = parent.rpartition(".")[0]
-    known = [k for k in keys if not k.startswith("hydra.")] if not key.startswith("hydra.") else keys
+    known = keys if key.startswith("hydra.") else [k for k in keys if k.split(".")[0] != "hydra"]
     siblings = [k.removeprefix(f"{parent}.") for k in known if k.rpartition(".")[0] == parent]
     where = f"keys under {parent!r}" if parent else "keys"
     plus = f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..." if has_target(config, parent) else ""
@@ -158,7 +158,8 @@ def explain(error: Exception) -> str:
         cause = cause.__cause__
     text = str(cause) if str(cause) else str(error)
     wrong = re.search(r"Value '(.*)' of type '.*' could not be converted to (\w+)", text)
-    key = re.search(r"full_key: (\S+)", text)
+    wrong = wrong or re.search(r"Value '(.*)' is not a valid (\w+)", text)
+    key = re.search(r"full_key: (\S+)", text) or re.search(r"Error merging override ([^=\s]+)=", str(error))
     if wrong and key:
         return f"{key[1]}: {wrong[1]!r} is not {TYPES.get(wrong[2], f'a {wrong[2]}')}"
     first = str(error).splitlines()[0]

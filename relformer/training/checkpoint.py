@@ -1,4 +1,4 @@
-"""Checkpoints written beside their target and renamed, and finding the one to continue from."""
+"""Checkpoints written beside their target and renamed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 
-from relformer.errors import UserError
 from relformer.files import replacing
 
 
@@ -18,53 +17,3 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         with replacing(Path(path)) as temporary:
             torch.save(checkpoint, temporary)
-
-
-def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
-    """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one.
-
-    Raises:
-        UserError: a path without a checkpoint, or a directory that holds a run which `resume` does not continue.
-    """
-    last = run_dir / "checkpoints" / "last.ckpt"
-    if resume is None and last.exists():
-        raise UserError(
-            f"{run_dir} already holds a run; continue it with resume=auto, or choose another hydra.run.dir"
-        )
-    if resume in (None, "auto"):
-        return last if last.exists() else None
-    path = Path(str(resume))
-    if not path.is_file():
-        raise UserError(f"resume={resume} is not a file; give the path of a checkpoint, auto, or null")
-    return path
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The plain configuration a checkpoint carries, read without running any code in it.
-
-    Raises:
-        UserError: not a checkpoint of relformer.
-    """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        config: dict[str, Any] = content["hyper_parameters"]["config"]
-    except (KeyError, RuntimeError, EOFError, ValueError, TypeError) as error:
-        raise UserError(f"{path} is not a relformer checkpoint ({type(error).__name__}); choose another") from None
-    return config
-
-
-def refuse_other_config(path: Path, config: dict[str, Any]) -> None:
-    """A run continues only as the run it was.
-
-    Raises:
-        UserError: naming what differs between the checkpoint's configuration and this one.
-    """
-    then = read_config(path)
-    different = sorted(key for key in then | config if then.get(key) != config.get(key))
-    if different:
-        raise UserError(
-            f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "
-            "repeat the first command, or start a new run directory"
-        )
-
-

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -19,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from relformer.check import check
 from relformer.config import compose, conf_dir, prepare
 from relformer.errors import UserError
+from relformer.training.resume import checkpoint_to_resume
 from relformer.training.sweep import IN_JOB, run_job
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
@@ -47,6 +49,7 @@ def launch(arguments: list[str]) -> None:
         config = compose(overrides, parsed.config_dir)
         if not (parsed.multirun or any("hydra.mode=MULTIRUN" in o for o in overrides)):
             check(config)
+            refuse_occupied(overrides, config.resume)
     quiet()
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     entry()
@@ -61,6 +64,13 @@ def asks_only(parsed: Namespace) -> bool:
 def refuse_torchrun_sweep(parsed: Namespace) -> None:
     if parsed.multirun and "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
+
+
+def refuse_occupied(overrides: list[str], resume: str | None) -> None:
+    """A run directory that the user names must be free, or be continued; Hydra writes into it before training starts."""
+    named = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("hydra.run.dir=")]
+    if named and "LOCAL_RANK" not in os.environ:
+        checkpoint_to_resume(resume, Path(named[-1]))
 
 
 def flags(parsed: Namespace) -> list[str]:

@@ -131,7 +131,8 @@ def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dic
         run_id = secrets.token_hex(4)
         stored.write_text(run_id + "\n", encoding="utf-8")
     options["project"] = logger.get("project") or "relformer"
-    options["settings"] = {"x_transaction_log_flush_interval": 1, "init_timeout": 20, **(logger.get("settings") or {})}
+    settings = {"x_transaction_log_flush_interval": 1, "init_timeout": 20, "silent": options["mode"] == "offline"}
+    options["settings"] = {**settings, **(logger.get("settings") or {})}
     wandb = WandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
     wandb._wandb_init.pop("anonymous", None)  # wandb warns about it in each run, even when it is None
     return wandb
@@ -149,7 +150,7 @@ def _wandb_mode(mode: str, log_dir: Path) -> str:
         settings.settings_system = str(Path(folder, "settings").expanduser())
         settings.update_from_system_settings()
         settings.update_from_env_vars(dict(os.environ))
-    except ValueError as error:
+    except (ValueError, wandb.Error) as error:
         fault = " ".join(str(error).split(" [type=")[0].split())
         raise UserError(f"W&B refuses its settings, look at the WANDB_* variables: {fault}") from None
     wanted = settings.mode if mode == "auto" else mode

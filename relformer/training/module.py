@@ -77,15 +77,12 @@ class Seq2SeqModule(pl.LightningModule):
         for name, outcomes in zip(self.evaluated, self.outcomes, strict=True):
             rows = self.rows[name] = outcomes.compute()
             prefix = self.log_prefix + name.replace("_", "/", 1)
-            found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key not in ("n",)}
-            self.log_dict(found, sync_dist=self.trainer.world_size > 1)
-            self.log_by_length(prefix, rows)
-        self.outcomes = []
-
-    def log_by_length(self, prefix: str, rows: Tensor) -> None:
-        for logger in self.loggers:
+            found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key != "n"}
             by_length = {f"{prefix}/by_length/{length_label(b)}": b["exact_match"] for b in bucketed(rows)}
-            logger.log_metrics(by_length, step=self.global_step)
+            self.log_dict(found, sync_dist=self.trainer.world_size > 1, logger=False)  # for callbacks that monitor
+            for logger in self.loggers:
+                logger.log_metrics({**found, **by_length}, step=self.global_step)
+        self.outcomes = []
 
     def configure_optimizers(self) -> dict[str, Any]:
         """Matrices decay (where the optimizer decays at all), vectors do not."""

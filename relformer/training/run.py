@@ -17,9 +17,10 @@ from relformer.data.datamodule import DataModule
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
 from relformer.training.callbacks.throughput import Throughput
-from relformer.training.checkpoint import AtomicCheckpointIO, checkpoint_to_resume, refuse_other_config
+from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
+from relformer.training.resume import checkpoint_to_resume, refuse_other_config
 
 logger = logging.getLogger("relformer")
 
@@ -55,7 +56,8 @@ def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
     """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
     keys = ("seed", "model", *SLOTS, "attention", "loss", "optimizer", "scheduler", "data", "eval")
     vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
-    return {**plain(config, *keys), "max_steps": config.trainer.max_steps, "vocabulary": vocabulary}
+    sizes = {"max_steps": config.trainer.max_steps, "trained_length": corpus.trained_length}
+    return {**plain(config, *keys), **sizes, "vocabulary": vocabulary}
 
 
 def data_options(options: dict[str, Any]) -> DataOptions:

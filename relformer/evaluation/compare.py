@@ -1,0 +1,125 @@
+"""Runs side by side, grouped by everything but the seed: never one run, never a bare mean."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from relformer.errors import UserError
+from relformer.evaluation.report import LEARNED
+
+SEEDS = 5
+"""Fewer seeds can't separate anything: 3 against 3 have a smallest two-sided p of .10, 5 against 5 of .008."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in the seed alone: their config without it, and their `metrics.json` by seed."""
+
+    config: dict[str, Any]
+    runs: dict[int, dict[str, Any]]
+
+    def exact_match(self, name: str) -> list[float]:
+        """Of one set, one value a seed, from the checkpoint that each run reports."""
+        reported = [run["checkpoints"][run["checkpoint"]] for run in self.runs.values()]
+        return [figures[name]["exact_match"] for figures in reported if name in figures]
+
+
+def compare_runs(paths: Iterable[str]) -> list[Group]:
+    """Print mean, standard deviation, range and n over seeds of every test set, best longer result first.
+
+    Raises:
+        UserError: no finished run below the paths.
+    """
+    groups = group_runs(find_runs(paths))
+    names = sorted({n for g in groups for run in g.runs.values() for n in run["checkpoints"]["last"] if n[:5] == "test_"})
+    table = Table(box=box.MARKDOWN)
+    table.add_column("runs")
+    for name in names:
+        table.add_column(f"{name}: mean ± sd (range)", justify="right")
+    table.add_column("seeds", justify="right")
+    table.add_column("s/step", justify="right")
+    table.add_column("parameters (position)", justify="right")
+    labels = label_groups([group.config for group in groups])
+    order = sorted(range(len(groups)), key=lambda i: -statistics.mean(groups[i].exact_match(names[-1]) or [0.0]))
+    for i in order:
+        group = groups[i]
+        cost = [run["cost"] for run in group.runs.values()]
+        seconds = [c["seconds_per_step"] for c in cost if c["seconds_per_step"]]
+        table.add_row(
+            labels[i],
+            *(spread(group.exact_match(name)) for name in names),
+            str(len(group.runs)),
+            f"{statistics.median(seconds):.3f}" if seconds else "",
+            f"{cost[0]['parameters']:,} ({cost[0]['position_parameters']:,})",
+        )
+    Console(width=None if Console().is_terminal else 200).print(table)
+    for i in order:
+        for warning in warnings_of(groups[i]):
+            print(f"{labels[i]}: {warning}")
+    return groups
+
+
+def find_runs(paths: Iterable[str]) -> list[Path]:
+    found: list[Path] = []
+    for path in map(Path, paths):
+        below = [path] if path.name == "metrics.json" else sorted(path.glob("**/metrics.json"))
+        found += [p for p in below if "evaluations" not in p.parts and p not in found]
+    if not found:
+        raise UserError(f"no finished run (metrics.json) below {', '.join(paths)}; is training done?")
+    return found
+
+
+def group_runs(paths: Iterable[Path]) -> list[Group]:
+    """Groups in the order met; of two runs with one config and one seed the newer counts, and that is said."""
+    groups: dict[str, Group] = {}
+    for path in sorted(paths, key=lambda p: p.stat().st_mtime):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}
+        group = groups.setdefault(json.dumps(config, sort_keys=True), Group(config, {}))
+        if run["config"]["seed"] in group.runs:
+            print(f"seed {run['config']['seed']} was run twice with one configuration; {path.parent} counts", file=sys.stderr)
+        group.runs[run["config"]["seed"]] = run
+    return list(groups.values())
+
+
+def label_groups(configs: list[dict[str, Any]]) -> list[str]:
+    """What sets each group apart: the options in which not all agree; the encoding's name where there is one group."""
+    flat = [dict(flatten(config)) for config in configs]
+    keys = sorted({key for each in flat for key in each})
+    apart = [key for key in keys if len({json.dumps(each.get(key)) for each in flat}) > 1]
+    if not apart or all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat):
+        return [str(each["encoding.name"]) for each in flat]
+    return [", ".join(f"{key}={each[key]}" for key in apart if key in each) for each in flat]
+
+
+def flatten(node: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def spread(values: list[float]) -> str:
+    if not values:
+        return "-"
+    deviation = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{deviation} ({min(values):.3f} - {max(values):.3f})"
+
+
+def warnings_of(group: Group) -> Iterable[str]:
+    if len(group.runs) < SEEDS:
+        yield f"{len(group.runs)} seeds; fewer than {SEEDS} can't separate two encodings"
+    iid = group.exact_match("test_iid")
+    if weak := [value for value in iid if value < LEARNED]:
+        yield f"{len(weak)} of {len(iid)} runs have in-distribution exact match < {LEARNED}: beyond-length not interpretable"

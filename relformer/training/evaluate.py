@@ -1,0 +1,98 @@
+"""Evaluating a finished run again: on other lengths, another checkpoint, another backend."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from relformer.config import prepare, update
+from relformer.data.corpus import build_corpus
+from relformer.data.datamodule import DataModule
+from relformer.errors import UserError
+from relformer.evaluation.report import caution, print_table, write_report
+from relformer.evaluation.summary import summarise
+from relformer.model import positions_needed
+from relformer.training.resume import read_config
+from relformer.training.launch import quiet
+from relformer.training.module import Seq2SeqModule
+from relformer.training.run import data_options, evaluate
+
+CHANGEABLE = ("data", "eval", "attention", "trainer")
+
+
+def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
+    """Evaluate a run's checkpoint under changed `data`, `eval`, `attention` or `trainer.accelerator`.
+
+    Prints the table by length and writes `metrics.json`, `examples.jsonl` and `length_curve.png` to a new folder under
+    `<run>/evaluations`.
+
+    Raises:
+        UserError: no such run, a key that can't change after training, or lengths the encoding does not have.
+    """
+    prepare()
+    quiet()
+    directory = Path(run)
+    path = checkpoint_of(directory, next((o.split("=")[1] for o in overrides if o.startswith("eval.checkpoint=")), None))
+    config = stored_config(path, overrides)
+    module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    corpus = build_corpus(content["data"])
+    tokens = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
+    if tokens != module.config["vocabulary"]:
+        raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
+    positions_needed(module.model, *corpus.longest())
+    for attention in module.model.modules():
+        if hasattr(attention, "backend"):
+            attention.backend = content["attention"]["backend"]
+    trainer = pl.Trainer(
+        accelerator=content["trainer"]["accelerator"],
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+    rows = evaluate(trainer, module, DataModule(corpus, data_options(content["data"]), module.config["seed"]))
+    tests = {name: r for name, r in rows.items() if name.startswith("test_")}
+    name = f"{directory.name}, {path.stem} checkpoint"
+    output = directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S")
+    metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
+    trained = module.config["trained_length"]
+    print_table(tests, f"{name}: {' '.join(overrides)}")
+    write_report(rows, metrics, name, trained, output)
+    print(f"{caution(tests) or ''}\nfigures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}".strip())
+    return metrics
+
+
+def checkpoint_of(directory: Path, which: str | None) -> Path:
+    """The last checkpoint of a run, or the best on validation; a path of a checkpoint stands for itself."""
+    if directory.suffix == ".ckpt" and directory.is_file():
+        return directory
+    name = {None: "last", "last": "last", "best_val": "best"}.get(which)
+    if name is None:
+        raise UserError(f"eval.checkpoint={which!r} is not one of last, best_val")
+    path = directory / "checkpoints" / f"{name}.ckpt"
+    if not path.exists():
+        runs = sorted(p.parent.parent for p in directory.glob("**/checkpoints/last.ckpt"))
+        hint = f"; runs in it: {', '.join(map(str, runs[:5]))}" if runs else ""
+        raise UserError(f"{directory.resolve()} is not a run: it has no checkpoints/{name}.ckpt{hint}")
+    return path
+
+
+def stored_config(path: Path, overrides: list[str]) -> DictConfig:
+    """The configuration a checkpoint carries, typed again, with the overrides on it."""
+    content = {key: value for key, value in read_config(path).items() if key != "vocabulary"}
+    config = OmegaConf.create(content | {"trainer": {"accelerator": "auto"}})
+    schema = ConfigStore.instance().load(f"data/schema/{config.data.name}.yaml").node
+    config.data = OmegaConf.merge(schema, config.data)
+    OmegaConf.set_struct(config, True)
+    for override in overrides:
+        if override.split(".")[0].lstrip("+") not in CHANGEABLE:
+            raise UserError(f"{override!r} can't change after training; evaluate takes {', '.join(CHANGEABLE)}.* keys")
+    update(config, overrides)
+    return config

@@ -18,9 +18,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from relformer.check import check
-from relformer.config import compose, conf_dir, prepare
+from relformer.config import compose, conf_dir, plain, prepare
 from relformer.errors import UserError
-from relformer.training.resume import checkpoint_to_resume
+from relformer.training.resume import RUN_KEYS, checkpoint_to_resume, refuse_other_config
 from relformer.training.sweep import IN_JOB, run_job
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
@@ -49,7 +49,7 @@ def launch(arguments: list[str]) -> None:
         config = compose(overrides, parsed.config_dir)
         if not (parsed.multirun or any("hydra.mode=MULTIRUN" in o for o in overrides)):
             check(config)
-            refuse_occupied(overrides, config.resume)
+            refuse_occupied(overrides, config)
     quiet()
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     entry()
@@ -66,11 +66,14 @@ def refuse_torchrun_sweep(parsed: Namespace) -> None:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
 
 
-def refuse_occupied(overrides: list[str], resume: str | None) -> None:
-    """A run directory that the user names must be free, or be continued; Hydra writes into it before training starts."""
+def refuse_occupied(overrides: list[str], config: DictConfig) -> None:
+    """A run directory that the user names must be free, or hold this very run to continue; Hydra writes into it early."""
     named = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("hydra.run.dir=")]
-    if named and "LOCAL_RANK" not in os.environ:
-        checkpoint_to_resume(resume, Path(named[-1]))
+    if "LOCAL_RANK" in os.environ or not (named or config.resume):
+        return
+    checkpoint = checkpoint_to_resume(config.resume, Path(named[-1] if named else ""))
+    if checkpoint is not None:
+        refuse_other_config(checkpoint, plain(config, *RUN_KEYS))
 
 
 def flags(parsed: Namespace) -> list[str]:

@@ -9,6 +9,20 @@ import torch
 
 from relformer.errors import UserError
 
+RUN_KEYS = (
+    "seed",
+    "model",
+    "encoding",
+    "decoder_encoding",
+    "cross_encoding",
+    "attention",
+    "loss",
+    "optimizer",
+    "scheduler",
+    "data",
+    "eval",
+)
+"""The parts of the configuration that make a run what it is; they travel in its checkpoints."""
 
 def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
     """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one.
@@ -44,13 +58,13 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def refuse_other_config(path: Path, config: dict[str, Any]) -> None:
-    """A run continues only as the run it was.
+    """A run continues only as the run it was: parts of its configuration against those in the checkpoint.
 
     Raises:
-        UserError: naming what differs between the checkpoint's configuration and this one.
+        UserError: naming what differs.
     """
     then = read_config(path)
-    different = sorted(key for key in then | config if then.get(key) != config.get(key))
+    different = sorted(key for key in config if then.get(key) != config[key])
     if different:
         raise UserError(
             f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "

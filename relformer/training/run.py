@@ -20,7 +20,7 @@ from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, refuse_other_config
+from relformer.training.resume import RUN_KEYS, checkpoint_to_resume
 
 logger = logging.getLogger("relformer")
 
@@ -41,8 +41,6 @@ def _train(config: DictConfig) -> dict[str, Any]:
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
     corpus = build_corpus(plain(config, "data")["data"])
     content = module_config(config, corpus)
-    if checkpoint is not None:
-        refuse_other_config(checkpoint, content)
     module = Seq2SeqModule(content)
     trainer = build_trainer(config, run_dir)
     data = DataModule(corpus, data_options(content["data"]), config.seed)
@@ -54,10 +52,9 @@ def _train(config: DictConfig) -> dict[str, Any]:
 
 def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
     """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
-    keys = ("seed", "model", *SLOTS, "attention", "loss", "optimizer", "scheduler", "data", "eval")
     vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
     sizes = {"max_steps": config.trainer.max_steps, "trained_length": corpus.trained_length}
-    return {**plain(config, *keys), **sizes, "vocabulary": vocabulary}
+    return {**plain(config, *RUN_KEYS), **sizes, "vocabulary": vocabulary}
 
 
 def data_options(options: dict[str, Any]) -> DataOptions:

@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from relformer.errors import UserError
+from relformer.evaluation.compare import compare_runs
 
 RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
 IN_JOB = "RELFORMER_SWEEP_JOB"
@@ -23,7 +28,7 @@ def run_job(flags: list[str]) -> dict[str, Any]:
     """Run the current job of a sweep as a child and return its `metrics.json`.
 
     Raises:
-        RuntimeError: the child failed; Hydra reports it and goes on.
+        UserError: the child failed, and has said why; Hydra goes on with the other jobs.
     """
     job = HydraConfig.get()
     directory = job.runtime.output_dir
@@ -40,6 +45,16 @@ def run_job(flags: list[str]) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES} | {IN_JOB: "1"}
     code = subprocess.run(command, env=environment).returncode
     if code:
-        raise RuntimeError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
+        raise UserError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
     metrics: dict[str, Any] = json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
     return metrics
+
+
+class CompareRuns(Callback):
+    """At the end of a sweep: its runs side by side, grouped over seeds."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        directory = Path(config.hydra.sweep.dir)
+        if any(directory.glob("*/metrics.json")):
+            compare_runs([str(directory)])
+            print(f"\nagain: relformer compare {directory}")

@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 def make(
     name: str, role: str = "encoder", *, heads: int = HEADS, head_dim: int = HEAD_DIM, **options: Any
 ) -> PositionalEncoding:
-    """A registered encoding, given what a builder injects."""
+    """A registered encoding, given what a builder injects; its parameters are the same in every run."""
     injected = {
         "heads": heads,
         "head_dim": head_dim,
@@ -30,7 +30,9 @@ def make(
         "role": role,
         "embedding_std": 1.0,
     }
-    built: PositionalEncoding = encodings[name].build(injected, options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        built: PositionalEncoding = encodings[name].build(injected, options)
     return built
 
 

@@ -182,9 +182,7 @@ class Oracle:
 
 ORACLES: dict[str, Oracle] = {
     "none": Oracle(mirror_blind=True),
-    "sinusoidal": Oracle(
-        embed=sinusoidal, variants=[{}, {"layout": "concat"}, {"layout": "fairseq"}, {"base": 100.0}]
-    ),
+    "sinusoidal": Oracle(embed=sinusoidal, variants=[{}, {"layout": "concat"}, {"layout": "fairseq"}, {"base": 100.0}]),
     "learned": Oracle(embed=learned, variants=[{}, {"max_length": 200, "init_std": 0.02}]),
     "simple_bias": Oracle(simple_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}, {"max_length": 1}]),
     "gated_bias": Oracle(gated_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}]),

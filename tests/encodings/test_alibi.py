@@ -21,7 +21,8 @@ def test_slopes_of_the_packages(package: str) -> None:
 
 def test_slopes_of_twelve_heads_are_in_the_papers_order() -> None:
     assert slopes(12, 8.0) == pytest.approx(TWELVE)
-    torch.testing.assert_close(-pair_bias(make("alibi", heads=12), range(2), range(2))[0, :, 0, 1], torch.tensor(TWELVE))
+    next_key = pair_bias(make("alibi", heads=12), range(2), range(2))[0, :, 0, 1]
+    torch.testing.assert_close(next_key, -torch.tensor(TWELVE))
 
 
 def test_symmetric_bias_of_x_transformers() -> None:

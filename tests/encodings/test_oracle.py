@@ -97,9 +97,7 @@ def test_attention_in_bfloat16_is_near(name: str, options: dict[str, Any], role:
     padding = padding_for(6)
     _, expected = looped(name, case_of(name, role, options, encoding), q, k, v, at, padding)
 
-    out = attend(
-        q, k, v, encoding, ready(encoding, *at), padding=padding, causal=role == "decoder", backend="dense"
-    )
+    out = attend(q, k, v, encoding, ready(encoding, *at), padding=padding, causal=role == "decoder", backend="dense")
 
     assert out.dtype == torch.bfloat16
     assert (out.double() - expected).abs().max() <= 2e-2 * expected.abs().max()

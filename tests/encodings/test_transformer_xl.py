@@ -31,9 +31,7 @@ def test_rows_of_xlnet_are_sinusoids_of_query_minus_key() -> None:
 
 def test_conformer() -> None:
     case = fixture("conformer_relative")
-    torch.testing.assert_close(
-        sinusoid(torch.arange(5, -6, -1), 12, "interleaved"), case["pos"], rtol=0, atol=2e-5
-    )
+    torch.testing.assert_close(sinusoid(torch.arange(5, -6, -1), 12, "interleaved"), case["pos"], rtol=0, atol=2e-5)
     encoding = make("transformer_xl", heads=2, head_dim=6, layout="interleaved")
     put(
         encoding,

@@ -45,14 +45,14 @@ def places() -> list[str]:
 PLACES = places()
 
 
-def config(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str, Any] = {}, **options: Any) -> Any:  # noqa: B006
+def config(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str, Any] = {}, **options: Any) -> Any:
     name, _, cross = place.partition("@")
     made = {"seed": seed, "model": SIZES | dict(model), "encoding": node(name, **options)}
     made["attention"] = {"backend": backend}
     return made | ({"cross_encoding": node(name, **options)} if cross else {})
 
 
-def build(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str, Any] = {}, **options: Any) -> Seq2Seq:  # noqa: B006
+def build(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str, Any] = {}, **options: Any) -> Seq2Seq:
     """A model whose encodings' parameters are far from their small starts, so that a lost position shows."""
     built = build_model(config(place, seed, backend, model, **options), SOURCES, TARGETS, PAD)
     enliven(built)

@@ -11,7 +11,18 @@ from relformer.errors import OptionError, UserError
 from relformer.model import ModelOptions, build_model
 from relformer.model.layers import FeedForward
 from tests.encodings.calls import randn
-from tests.model.models import PAD, SIZES, SOURCES, batch, build, check_cache, check_causal, check_padding, config, loss_of
+from tests.model.models import (
+    PAD,
+    SIZES,
+    SOURCES,
+    batch,
+    build,
+    check_cache,
+    check_causal,
+    check_padding,
+    config,
+    loss_of,
+)
 
 GATED = ("reglu", "geglu", "swiglu")
 VARIANTS: list[dict[str, Any]] = [
@@ -98,9 +109,7 @@ def test_tying() -> None:
     assert every.source_embedding is every.target_embedding
     source, target = batch()
     before = decoder(source, target)
-    states = decoder.decoder(
-        decoder.target_embedding(target) * 24**0.5, target, decoder.start(source, target.shape[1])
-    )
+    states = decoder.decoder(decoder.target_embedding(target) * 24**0.5, target, decoder.start(source, target.shape[1]))
     torch.testing.assert_close(before, states @ decoder.target_embedding.weight.T)
 
 
@@ -116,7 +125,8 @@ def test_tokens_enter_the_stacks_with_deviation_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "biased"), [("none", ""), ("qk", "query key"), ("qkv", "query key value"), ("all", "query key value out")]
+    ("choice", "biased"),
+    [("none", ""), ("qk", "query key"), ("qkv", "query key value"), ("all", "query key value out")],
 )
 def test_attention_bias(choice: str, biased: str) -> None:
     layer = build("none", model={"attention_bias": choice}).decoder.layers[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +12,7 @@ import torch
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
+from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
 from relformer.data.corpus import Corpus, DataOptions, build_corpus
 from relformer.encodings import Role
@@ -43,13 +45,13 @@ def check(config: DictConfig) -> None:
             return None
 
     for part in (check_numbers, check_trainer, check_optimizer):
-        attempt(lambda part=part: part(config))
-    options = attempt(lambda: model_options(config)) or ModelOptions()
+        attempt(partial(part, config))
+    options = attempt(partial(model_options, config)) or ModelOptions()
     for role, slot in zip(get_args(Role), SLOTS, strict=True):
-        attempt(lambda role=role, slot=slot: check_slot(config, role, slot, options))
-    corpus = attempt(lambda: check_data(config))
+        attempt(partial(check_slot, config, role, slot, options))
+    corpus = attempt(partial(check_data, config))
     if not faults:
-        attempt(lambda: check_model(config, corpus))
+        attempt(partial(check_model, config, corpus))
     if faults:
         raise UserError("\nerror: ".join(faults))
 
@@ -145,9 +147,5 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
         positions_needed(model, *corpus.longest())
     if config.attention.backend == "sdpa":
         for slot in model.slots.values():
-            for encoding in slot.encodings:
-                if encoding.overrides("score") or encoding.overrides("value"):
-                    raise UserError(
-                        f"attention.backend=sdpa can't serve {encoding.path}, which changes logits by content or values; "
-                        "use attention.backend=auto or dense"
-                    )
+            for encoding in slot:
+                refuse_sdpa(encoding)

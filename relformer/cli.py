@@ -1,4 +1,5 @@
-"""The commands: `relformer train` (what `train.py` runs), `relformer evaluate`, `relformer compare`, `relformer encodings`."""
+"""The commands: `relformer train` (what `train.py` runs), `relformer evaluate`, `relformer compare`, `relformer
+encodings`."""
 
 from __future__ import annotations
 
@@ -27,6 +28,9 @@ def main() -> None:
         fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our output left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
 
 
 def fail(message: str) -> None:

@@ -30,7 +30,13 @@ from relformer.errors import UserError
 from relformer.registry import did_you_mean, load_plugins
 from relformer.schema import register_schemas
 
-TYPES = {"Integer": "an integer", "Float": "a number", "Boolean": "true or false", "bool": "true or false", "String": "a string"}
+TYPES = {
+    "Integer": "an integer",
+    "Float": "a number",
+    "Boolean": "true or false",
+    "bool": "true or false",
+    "String": "a string",
+}
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
 
 
@@ -42,17 +48,22 @@ def conf_dir() -> Path:
 
 
 def run_stamp() -> str:
-    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the process."""
+    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the
+    process."""
     if int(os.environ.get("SLURM_NTASKS", "1")) > 1:
         return os.environ["SLURM_JOB_ID"]
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (None, "none"):
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (
+        None,
+        "none",
+    ):
         return str(job)
     process = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else os.getpid()
     return time.strftime("%Y%m%d-%H%M%S", time.localtime(started(process))) + f"-{process}"
 
 
 def started(process: int) -> float:
-    """When a process started (seconds since the epoch), so that ranks of one launcher agree; now where it can't be told."""
+    """When a process started (seconds since the epoch), so that ranks of one launcher agree; now where it can't be
+    told."""
     try:
         return os.stat(f"/proc/{process}").st_ctime
     except OSError:
@@ -77,7 +88,8 @@ def prepare() -> None:
 
 
 def compose(overrides: list[str], config_dir: str | None = None) -> DictConfig:
-    """The configuration of a run, without the sweeps among the overrides (a sweep's jobs check their own).
+    """The configuration of a run with Hydra's own, without the sweeps among the overrides (a sweep's jobs check
+    theirs).
 
     Raises:
         UserError: an unknown key or option with the nearest known one, or a value of the wrong type.
@@ -104,7 +116,7 @@ def _compose(overrides: list[str]) -> DictConfig:
     for override in parsed:
         if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():
             check_key(override.key_or_group, base)
-    return hydra_compose("train", [str(o.input_line) for o in fixed])
+    return hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
 
 
 def check_choice(override: Override, options: list[str]) -> None:
@@ -124,7 +136,9 @@ def check_key(key: str, config: DictConfig) -> None:
     slot = key.split(".")[0]
     if slot in SLOTS and config.get(slot) is None:
         raise UserError(
-            f"{slot} is not set; choose one first: {slot}=alibi {key}=..." if "." in key else f"{slot} is not set; use {slot}=NAME"
+            f"{slot} is not set; choose one first: {slot}=alibi {key}=..."
+            if "." in key
+            else f"{slot} is not set; use {slot}=NAME"
         )
     keys = list(dotted_keys(OmegaConf.to_container(config, resolve=False)))
     if key in keys:
@@ -135,7 +149,11 @@ def check_key(key: str, config: DictConfig) -> None:
     known = keys if key.startswith("hydra.") else [k for k in keys if k.split(".")[0] != "hydra"]
     siblings = [k.removeprefix(f"{parent}.") for k in known if k.rpartition(".")[0] == parent]
     where = f"keys under {parent!r}" if parent else "keys"
-    plus = f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..." if has_target(config, parent) else ""
+    plus = (
+        f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..."
+        if has_target(config, parent)
+        else ""
+    )
     raise UserError(f"no config key {key!r}{did_you_mean(key, known)}\n  {where}: {', '.join(siblings)}{plus}")
 
 
@@ -183,10 +201,13 @@ def update(config: DictConfig, overrides: list[str]) -> None:
 
 def plain(config: DictConfig, *keys: str) -> dict[str, Any]:
     """Parts of the configuration as plain containers, everything resolved; absent slots stay absent."""
-    content = {key: OmegaConf.to_container(config[key], resolve=True) for key in keys if OmegaConf.is_config(config.get(key))}
+    content = {
+        key: OmegaConf.to_container(config[key], resolve=True) for key in keys if OmegaConf.is_config(config.get(key))
+    }
     return content | {key: config[key] for key in keys if key in config and not OmegaConf.is_config(config[key])}
 
 
 def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
-    """The object a node's `_target_` names, with plain containers for its arguments. The one door for foreign objects."""
+    """The object a node's `_target_` names, with plain containers for its arguments. The one door for foreign
+    objects."""
     return hydra_instantiate(node, **arguments, _convert_="all")

@@ -34,9 +34,13 @@ class Entry:
     cls: type
     facts: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def constructor(self) -> Callable[..., None]:
+        return self.cls.__init__  # type: ignore[misc]
+
     def options(self) -> dict[str, Option]:
-        hints = typing.get_type_hints(self.cls.__init__)
-        parameters = inspect.signature(self.cls.__init__).parameters.values()
+        hints = typing.get_type_hints(self.constructor)
+        parameters = inspect.signature(self.constructor).parameters.values()
         return {p.name: Option(hints[p.name], p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def build(self, injected: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -49,11 +53,14 @@ class Entry:
         for option, value in options.items():
             if option not in known:
                 raise UserError(
-                    f"{self.name!r} has no option {option!r}{did_you_mean(option, known)}; options: {', '.join(known) or 'none'}"
+                    f"{self.name!r} has no option {option!r}{did_you_mean(option, known)}\n"
+                    f"  options: {', '.join(known) or 'none'}"
                 )
             if typing.get_origin(known[option].type) is Literal and value not in typing.get_args(known[option].type):
-                raise OptionError(option, value, f"is not one of {', '.join(map(str, typing.get_args(known[option].type)))}")
-        wanted = inspect.signature(self.cls.__init__).parameters
+                raise OptionError(
+                    option, value, f"is not one of {', '.join(map(str, typing.get_args(known[option].type)))}"
+                )
+        wanted = inspect.signature(self.constructor).parameters
         return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **options)
 
 
@@ -65,7 +72,8 @@ class Registry:
         self._entries: dict[str, Entry] = {}
 
     def register(self, name: str, **facts: str) -> Callable[[type], type]:
-        """Class decorator. The name is the config option and the file name; the facts are columns of the printed table."""
+        """Class decorator. The name is the config option and the file name; the facts are columns of the printed
+        table."""
 
         def add(cls: type) -> type:
             if name in self._entries and self._entries[name].cls.__qualname__ != cls.__qualname__:
@@ -78,7 +86,8 @@ class Registry:
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:
             raise UserError(
-                f"no {self.kind} {name!r}{did_you_mean(name, self._entries)}\n  {self.kind}s: {', '.join(sorted(self._entries))}"
+                f"no {self.kind} {name!r}{did_you_mean(name, self._entries)}\n"
+                f"  {self.kind}: {', '.join(sorted(self._entries))}"
             )
         return self._entries[name]
 
@@ -101,7 +110,8 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def load_plugins() -> list[str]:
-    """Import every module of the entry-point group ``relformer.plugins``; importing registers. Returns their module names.
+    """Import every module of the entry-point group ``relformer.plugins``; importing registers. Returns their module
+    names.
 
     A plugin that fails to import is reported by name and left out, so that it can't stop unrelated runs.
     """

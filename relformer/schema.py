@@ -1,4 +1,5 @@
-"""Schemas for Hydra, generated from signatures: a typo or a wrong type dies at composition, in YAML as on the command line."""
+"""Schemas for Hydra, generated from signatures: a typo or a wrong type dies at composition, in YAML as on the command
+line."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, Optional, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 
@@ -41,7 +42,7 @@ class EvalOptions:
 class SlotOptions:
     """What every encoding's slot has beside the encoding's own options; a null `share` is the published choice."""
 
-    share: Optional[str] = None  # noqa: UP045  OmegaConf reads this annotation
+    share: str | None = None
     layers: Any = "all"
 
 
@@ -75,7 +76,7 @@ def storable(kind: Any) -> Any:
     if get_origin(kind) is Literal:
         return type(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        return Optional[tuple(storable(arg) for arg in get_args(kind) if arg is not types.NoneType)[0]]
+        return storable(next(arg for arg in get_args(kind) if arg is not types.NoneType)) | None
     return kind
 
 

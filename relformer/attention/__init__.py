@@ -1,4 +1,4 @@
-"""attend(): one attention call. The backend follows from the encoding's hooks; `dense` is the reference for the others."""
+"""attend(): one attention call. The backend follows from the encoding's hooks; `dense` is the reference."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from relformer.attention.dense import dense
-from relformer.attention.sdpa import sdpa, serves
+from relformer.attention.sdpa import refuse_sdpa, sdpa, serves
 from relformer.encodings import PositionalEncoding, Span
-from relformer.errors import UserError
 
 Backend = Literal["auto", "dense", "sdpa"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
@@ -50,11 +49,8 @@ def attend(
     key = k if keys_done else encoding.key(k, span)
     keep = visible_pairs(encoding, span, padding, causal)
     bias = additive_bias(encoding, span, q.dtype)
-    if backend == "sdpa" and not serves(encoding):
-        raise UserError(
-            f"attention.backend=sdpa can't serve {type(encoding).__name__}, which changes logits by content or values; "
-            "use attention.backend=auto or dense"
-        )
+    if backend == "sdpa":
+        refuse_sdpa(encoding)
     if backend == "sdpa" or (backend == "auto" and serves(encoding) and not slow_on_sdpa(bias)):
         square = causal and padding is None and span.q == span.k if isinstance(span.q, range) else False
         fast = square and not encoding.overrides("visible")

@@ -6,11 +6,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from relformer.encodings import PositionalEncoding
+from relformer.errors import UserError
 
 
 def serves(encoding: PositionalEncoding) -> bool:
     """Whether the encoding leaves logits and values alone but for a bias."""
     return not (encoding.overrides("score") or encoding.overrides("value"))
+
+
+def refuse_sdpa(encoding: PositionalEncoding) -> None:
+    """Raises UserError where this backend can't serve the encoding."""
+    if not serves(encoding):
+        raise UserError(
+            f"attention.backend=sdpa can't serve {encoding.path} ({type(encoding).__name__}), which changes logits by "
+            "content, or values; use attention.backend=auto or dense"
+        )
 
 
 def sdpa(

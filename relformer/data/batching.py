@@ -53,8 +53,8 @@ class Share:
 class TrainingPlans(Sampler[Plan]):
     """An endless stream of batches from `start` on, out of one shuffled epoch after another.
 
-    A batch may hold the end of one epoch and the beginning of the next: no example is dropped, no batch is short. The loss
-    of a rank is divided by the target tokens of the whole optimizer step / (world * accumulate), which, after the
+    A batch may hold the end of one epoch and the beginning of the next: no example is dropped, no batch is short. The
+    loss of a rank is divided by the target tokens of the whole optimizer step / (world * accumulate), which, after the
     averaging over ranks and accumulated batches, normalises by the global number of tokens.
     """
 

@@ -91,12 +91,12 @@ def build_corpus(options: Mapping[str, Any]) -> Corpus:
 
     def encode(examples: list[Example]) -> EncodedSet:
         first = [BOS] if options["bos"] else []
-        return EncodedSet([[*first, *source.encode(s), EOS] for s, _ in examples], [target.encode(t) for _, t in examples])
+        return EncodedSet(
+            [[*first, *source.encode(s), EOS] for s, _ in examples], [target.encode(t) for _, t in examples]
+        )
 
     sets = {name: encode(examples) for name, examples in task.sets().items()}
     for name, each in sets.items():
         if not len(each):
             raise UserError(f"data={options['name']} gives no example for {name}; widen its options")
     return Corpus(source, target, sets)
-
-

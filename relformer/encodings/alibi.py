@@ -2,8 +2,8 @@
 
     score(i, j) += -m_h * |i - j|        m_h = 2^(-max_bias * h / H), h = 1..H, for H a power of two
 
-The paper is causal. In an encoder this is the symmetric form, which cannot tell a sequence from its mirror image. Nothing
-is learned unless `learned`; the slopes are then stored as logarithms, so that they stay positive.
+The paper is causal. In an encoder this is the symmetric form, which cannot tell a sequence from its mirror image.
+Nothing is learned unless `learned`; the slopes are then stored as logarithms, so that they stay positive.
 """
 
 import torch
@@ -15,7 +15,9 @@ from relformer.errors import OptionError
 from relformer.registry import register
 
 
-@register("alibi", family="bias", changes="logits, by distance", learned="option", beyond="extrapolates", paper="2108.12409")
+@register(
+    "alibi", family="bias", changes="logits, by distance", learned="option", beyond="extrapolates", paper="2108.12409"
+)
 class ALiBi(PositionalEncoding):
     def __init__(self, heads: int, *, max_bias: float = 8.0, learned: bool = False) -> None:
         super().__init__()

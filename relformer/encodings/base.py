@@ -99,7 +99,7 @@ class PositionalEncoding(nn.Module):
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
-        """Anything else in the logits: (B, H, Q, K) -> (B, H, Q, K). q and k are raw; `keep` is the mask, True = attend."""
+        """Anything else in the logits, (B, H, Q, K) -> the same, from raw q and k; in `keep`, True means attend."""
         return scores
 
     def value(self, weights: Tensor, span: Span) -> Tensor | None:

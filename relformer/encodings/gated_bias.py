@@ -2,8 +2,8 @@
 
     score(i, j) += sigmoid(g_h) * exp(s_h) * W[clip(j - i) + M - 1, h]        g starts at 1, s at 0
 
-The function class is that of simple_bias, since a positive factor a head folds into W; only the optimisation differs. The
-gate does not read the content. With `init: zeros` the gradients of g and s are exactly 0 at the first step.
+The function class is that of simple_bias, since a positive factor a head folds into W; only the optimisation differs.
+The gate does not read the content. With `init: zeros` the gradients of g and s are exactly 0 at the first step.
 """
 
 from typing import Literal

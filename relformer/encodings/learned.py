@@ -23,7 +23,9 @@ class Learned(PositionalEncoding):
     ) -> None:
         super().__init__()
         if max_length < 1:
-            raise OptionError("max_length", max_length, "must be at least 1: it is the number of positions in the table")
+            raise OptionError(
+                "max_length", max_length, "must be at least 1: it is the number of positions in the table"
+            )
         if init_std is not None and init_std < 0:
             raise OptionError("init_std", init_std, "must not be negative; null takes the token embeddings' own")
         self.position_weight = parameter(normal(embedding_std if init_std is None else init_std), max_length, width)

@@ -1,6 +1,6 @@
 """No positional encoding (Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466).
 
-A causal decoder can still count through its mask; an encoder without positions is permutation-equivariant: it sees a bag.
+A causal decoder can still count through its mask; an encoder without positions sees a bag of tokens.
 """
 
 from relformer.encodings.base import PositionalEncoding

@@ -38,9 +38,10 @@ def parameter(law: Law, *shape: int) -> nn.Parameter:
     return with_law(made, law)
 
 
-def with_law(existing: nn.Parameter, law: Law) -> nn.Parameter:
+def with_law(existing: Tensor, law: Law) -> nn.Parameter:
     """Give a parameter its law and draw it."""
     existing.law = law  # type: ignore[attr-defined]
+    assert isinstance(existing, nn.Parameter)
     law(existing.data, None)
     return existing
 
@@ -49,7 +50,7 @@ def with_law(existing: nn.Parameter, law: Law) -> nn.Parameter:
 def draw(model: nn.Module, seed: int) -> None:
     """Draw every parameter of the model from a generator keyed by (seed, its name). In place, on the CPU.
 
-    Parameters of foreign modules, which have no law, are drawn by their owner's ``reset_parameters`` under the same key.
+    Parameters of foreign modules, which have no law, are drawn by their owner's ``reset_parameters``.
 
     Raises:
         TypeError: a parameter with neither.
@@ -62,7 +63,9 @@ def draw(model: nn.Module, seed: int) -> None:
         path, _, leaf = name.rpartition(".")
         owner = copy.deepcopy(model.get_submodule(path))
         if not hasattr(owner, "reset_parameters"):
-            raise TypeError(f"parameter {name!r} has no law to draw it from; make it with relformer.encodings.parameter()")
+            raise TypeError(
+                f"parameter {name!r} has no law to draw it from; make it with relformer.encodings.parameter()"
+            )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(seed, name))
             owner.reset_parameters()  # type: ignore[operator]

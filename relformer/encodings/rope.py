@@ -38,7 +38,9 @@ class RoPE(PositionalEncoding):
         self.rotary_dim = round(fraction * head_dim)
         if self.rotary_dim % 2 or not self.rotary_dim:
             raise OptionError(
-                "fraction", fraction, f"turns {self.rotary_dim} of {head_dim} channels a head, but channels turn in pairs"
+                "fraction",
+                fraction,
+                f"turns {self.rotary_dim} of {head_dim} channels a head, but channels turn in pairs",
             )
         self.base = base
         self.interleaved = layout == "interleaved"

@@ -2,8 +2,8 @@
 
     score(i, j) += W[clip(j - i, -(M - 1), M - 1) + M - 1, h]        M = max_length
 
-The offset is M - 1, a constant of the table, so that one distance reads one row at every sequence length. A causal decoder
-never meets a key in the future and stores the M rows of the past alone.
+The offset is M - 1, a constant of the table, so that one distance reads one row at every sequence length. A causal
+decoder never meets a key in the future and stores the M rows of the past alone.
 """
 
 from typing import Literal

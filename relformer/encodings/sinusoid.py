@@ -1,9 +1,9 @@
 """The sinusoid of Vaswani et al. (2017, arXiv:1706.03762) in the three layouts that implementations use.
 
-    w_c = base^(-2c / E), c = 0 .. E/2 - 1
-    interleaved   p[2c] = sin(t w_c), p[2c + 1] = cos(t w_c)       the paper
-    concat        all sines, then all cosines                      Transformer-XL, XLNet, Marian
-    fairseq       concat with w_c = base^(-c / (E/2 - 1))          tensor2tensor, fairseq
+w_c = base^(-2c / E), c = 0 .. E/2 - 1
+interleaved   p[2c] = sin(t w_c), p[2c + 1] = cos(t w_c)       the paper
+concat        all sines, then all cosines                      Transformer-XL, XLNet, Marian
+fairseq       concat with w_c = base^(-c / (E/2 - 1))          tensor2tensor, fairseq
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ from relformer.registry import register
 
 @register("t5", family="bias", changes="logits, by distance", learned="yes", beyond="clips", paper="1910.10683")
 class T5(PositionalEncoding):
+    bucket_of: Tensor
+
     def __init__(
         self,
         heads: int,
@@ -42,7 +44,9 @@ class T5(PositionalEncoding):
         exact = self.per_direction // 2
         if max_distance <= exact:
             raise OptionError(
-                "max_distance", max_distance, f"must exceed the {exact} distances with a bucket of their own; T5 uses 128"
+                "max_distance",
+                max_distance,
+                f"must exceed the {exact} distances with a bucket of their own; T5 uses 128",
             )
         if scale is not None and scale <= 0:
             raise OptionError("scale", scale, "must be positive; null means head size ** -0.5, T5 itself uses 1")
@@ -68,8 +72,8 @@ class T5(PositionalEncoding):
 def buckets(per_direction: int, max_distance: int) -> Tensor:
     """The bucket of n = 0..max_distance in one direction: (max_distance + 1,) int64.
 
-    The logarithm is taken in float32 and in the reference's order of operations: products at the bucket's edges are exact
-    integers there.
+    The logarithm is taken in float32 and in the reference's order of operations: products at the bucket's edges are
+    exact integers there.
     """
     exact = per_direction // 2
     n = torch.arange(max_distance + 1)

@@ -3,8 +3,8 @@
     score(i, j) = D^-0.5 [ (q_i + u_h) · k_j + (q_i + v_h) · (W R_{i-j})_h ]
 
 R is the sinusoid of the signed distance i - j in the `concat` layout, W has no bias and is one a layer; u and v, global
-content and position biases, are shared by all layers as in the paper. The relative rows are gathered by distance instead
-of shifted, so that an encoder, a cache and sampled positions need no special case.
+content and position biases, are shared by all layers as in the paper. The relative rows are gathered by distance
+instead of shifted, so that an encoder, a cache and sampled positions need no special case.
 """
 
 from typing import Literal

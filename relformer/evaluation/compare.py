@@ -41,7 +41,9 @@ def compare_runs(paths: Iterable[str]) -> list[Group]:
         UserError: no finished run below the paths.
     """
     groups = group_runs(find_runs(paths))
-    names = sorted({n for g in groups for run in g.runs.values() for n in run["checkpoints"]["last"] if n[:5] == "test_"})
+    names = sorted(
+        {n for g in groups for run in g.runs.values() for n in run["checkpoints"]["last"] if n[:5] == "test_"}
+    )
     table = Table(box=box.MARKDOWN)
     table.add_column("runs")
     for name in names:
@@ -87,7 +89,10 @@ def group_runs(paths: Iterable[Path]) -> list[Group]:
         config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}
         group = groups.setdefault(json.dumps(config, sort_keys=True), Group(config, {}))
         if run["config"]["seed"] in group.runs:
-            print(f"seed {run['config']['seed']} was run twice with one configuration; {path.parent} counts", file=sys.stderr)
+            print(
+                f"seed {run['config']['seed']} was run twice with one configuration; {path.parent} counts",
+                file=sys.stderr,
+            )
         group.runs[run["config"]["seed"]] = run
     return list(groups.values())
 
@@ -97,7 +102,9 @@ def label_groups(configs: list[dict[str, Any]]) -> list[str]:
     flat = [dict(flatten(config)) for config in configs]
     keys = sorted({key for each in flat for key in each})
     apart = [key for key in keys if len({json.dumps(each.get(key)) for each in flat}) > 1]
-    if not apart or all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat):
+    if not apart or (
+        all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat)
+    ):
         return [str(each["encoding.name"]) for each in flat]
     return [", ".join(f"{key}={each[key]}" for key in apart if key in each) for each in flat]
 
@@ -122,4 +129,4 @@ def warnings_of(group: Group) -> Iterable[str]:
         yield f"{len(group.runs)} seeds; fewer than {SEEDS} can't separate two encodings"
     iid = group.exact_match("test_iid")
     if weak := [value for value in iid if value < LEARNED]:
-        yield f"{len(weak)} of {len(iid)} runs have in-distribution exact match < {LEARNED}: beyond-length not interpretable"
+        yield f"{len(weak)} of {len(iid)} runs are below {LEARNED} in distribution: beyond-length not interpretable"

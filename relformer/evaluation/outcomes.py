@@ -1,7 +1,7 @@
 """What became of each example in one teacher-forced pass: the only place where exact match is defined.
 
-Greedy decoding equals the reference exactly when the teacher-forced argmax does at every position, EOS included, so exact
-match needs no decoding loop. Its three forms:
+Greedy decoding equals the reference exactly when the teacher-forced argmax does at every position, EOS included, so
+exact match needs no decoding loop. Its three forms:
 
     free         every token and the EOS are right
     oracle EOS   EOS is masked until the reference's length and then forced: every token is right
@@ -25,7 +25,8 @@ COLUMNS = (
     "correct_tokens",
     "loss",
 )
-"""Lengths in tokens without BOS and EOS; `first_error` is the number of labels before the first wrong one; `loss` in nats."""
+"""Lengths in tokens without BOS and EOS; `first_error` is the number of labels before the first wrong one; `loss` in
+nats."""
 
 
 def judge(logits: Tensor, labels: Tensor, index: Tensor, source_length: Tensor, pad: int, eos: int) -> Tensor:

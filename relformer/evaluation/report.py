@@ -29,13 +29,25 @@ Rows = Mapping[str, Tensor]
 def print_table(rows: Rows, title: str) -> None:
     """Exact match and its companions by set and target length."""
     table = Table(title=title, caption="length: target tokens without BOS and EOS; interval: Wilson, 95 %")
-    for name in ("set", "length", "n", "exact match", "interval", "oracle EOS", "correct prefix", "token accuracy", "loss"):
+    for name in (
+        "set",
+        "length",
+        "n",
+        "exact match",
+        "interval",
+        "oracle EOS",
+        "correct prefix",
+        "token accuracy",
+        "loss",
+    ):
         table.add_column(name, justify="left" if name == "set" else "right", no_wrap=True)
     for name, outcomes in rows.items():
         summary = summarise(outcomes)
         buckets = bucketed(outcomes)
         for bucket in buckets if len(buckets) > 1 else []:
-            table.add_row(name, length_label(bucket), *cells(bucket), style="bright_black" if bucket["n"] < FEW else None)
+            table.add_row(
+                name, length_label(bucket), *cells(bucket), style="bright_black" if bucket["n"] < FEW else None
+            )
         table.add_row(name, "all", *cells(summary), style="bold", end_section=True)
     Console(width=None if Console().is_terminal else 120).print(table)
 

@@ -73,8 +73,7 @@ class Attention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             backend=self.backend,
         )
-        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 def projection_laws(options: ModelOptions) -> dict[str, Law | None]:

@@ -46,12 +46,9 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(options.feedforward_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.gate is None:
-            hidden = self.activation(self.inner(x))
-        else:
-            hidden = self.activation(self.gate(x)) * self.inner(x)
-        out: Tensor = self.outer(self.dropout(hidden))
-        return out
+        inner = self.inner(x)
+        hidden = self.activation(inner) if self.gate is None else self.activation(self.gate(x)) * inner
+        return self.outer(self.dropout(hidden))
 
 
 class Residual(nn.Module):
@@ -66,5 +63,4 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, branch: Callable[[Tensor], Tensor]) -> Tensor:
         if self.before:
             return x + self.dropout(branch(self.norm(x)))
-        out: Tensor = self.norm(x + self.dropout(branch(x)))
-        return out
+        return self.norm(x + self.dropout(branch(x)))

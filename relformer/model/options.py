@@ -36,13 +36,9 @@ class ModelOptions:
                 raise OptionError(name, getattr(self, name), "must lie in [0, 1): it is a probability", "model")
         if self.width % self.heads:
             divisors = [d for d in range(1, self.width + 1) if self.width % d == 0]
-            near = sorted(divisors, key=lambda d: abs(d - self.heads))[:2]
-            raise OptionError(
-                "heads",
-                self.heads,
-                f"does not divide model.width={self.width}; choose a divisor such as {' or '.join(map(str, sorted(near)))}",
-                "model",
-            )
+            near = sorted(sorted(divisors, key=lambda d: abs(d - self.heads))[:2])
+            rule = f"does not divide model.width={self.width}; choose a divisor such as {' or '.join(map(str, near))}"
+            raise OptionError("heads", self.heads, rule, "model")
 
     @property
     def head_dim(self) -> int:

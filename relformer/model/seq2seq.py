@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -47,9 +46,7 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Tensor) -> Encoded:
         """(B, S) token ids -> Encoded."""
-        encoded: Encoded = self.encoder(
-            self.source_embedding(source) * self.embed_scale, source, source.ne(self.pad)
-        )
+        encoded: Encoded = self.encoder(self.source_embedding(source) * self.embed_scale, source, source.ne(self.pad))
         return encoded
 
     def start(self, source: Tensor, planned: int) -> Cache:
@@ -59,8 +56,7 @@ class Seq2Seq(nn.Module):
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
         states = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
-        logits: Tensor = F.linear(states, self.target_embedding.weight) if self.output is None else self.output(states)
-        return logits
+        return F.linear(states, self.target_embedding.weight) if self.output is None else self.output(states)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
@@ -113,9 +109,7 @@ def build_slots(config: Mapping[str, Any], options: ModelOptions) -> dict[str, S
     own = config.get("decoder_encoding")
     return {
         "encoder": build_slot(config["encoding"], "encoder", "encoding", options),
-        "decoder": build_slot(
-            own or config["encoding"], "decoder", "decoder_encoding" if own else "encoding", options
-        ),
+        "decoder": build_slot(own or config["encoding"], "decoder", "decoder_encoding" if own else "encoding", options),
         "cross": build_slot(config.get("cross_encoding") or {"name": "none"}, "cross", "cross_encoding", options),
     }
 
@@ -131,8 +125,6 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
         limit = first.max_positions()
         if limit is not None and length > limit:
             raise UserError(
-                f"the longest {side} has {length} positions (BOS and EOS count), beyond {first.path}.max_length={limit}; "
-                f"set {first.path}.max_length={length} or more, or use an encoding without a table"
+                f"the longest {side} has {length} positions (BOS and EOS count), "
+                f"beyond {first.path}.max_length={limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
             )
-
-

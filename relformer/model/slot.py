@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,20 +33,23 @@ class Slot(nn.Module):
         self.encodings = nn.ModuleList(modules)
         self.of_layer = of_layer
 
+    def __iter__(self) -> Iterator[PositionalEncoding]:
+        for encoding in self.encodings:
+            assert isinstance(encoding, PositionalEncoding)
+            yield encoding
+
     @property
     def first(self) -> PositionalEncoding:
         """The encoding that draws positions and acts on the stack's input."""
-        first = self.encodings[0]
-        assert isinstance(first, PositionalEncoding)
-        return first
+        return next(iter(self))
 
     def place(self, q: Positions, k: Positions, fresh: Positions, length: int, device: torch.device) -> list[Placed]:
-        """One `Placed` a layer, for queries at q and keys at k of which `fresh` are new. Each instance prepares once."""
+        """One `Placed` a layer, for queries at q and keys at k of which `fresh` are new. Each instance prepares
+        once."""
         call = Span.between(q, k, length, device)
         alone = call if fresh is k else Span.between(fresh, fresh, length, device)
         placed = []
-        for encoding in self.encodings:
-            assert isinstance(encoding, PositionalEncoding)
+        for encoding in self:
             span = encoding.ready(call)
             apart = alone is not call and encoding.overrides("key")
             placed.append(Placed(encoding, span, encoding.ready(alone) if apart else span))
@@ -115,4 +118,6 @@ def refuse_misplaced(cls: type[PositionalEncoding], role: Role, share: str, laye
             "set it as encoding or decoder_encoding, or choose one that acts on attention"
         )
     if share == "layer" or layers != "all":
-        raise UserError(f"{path}: {cls.__name__} acts on the input of the stack, so {path}.share and {path}.layers can't be set")
+        raise UserError(
+            f"{path}: {cls.__name__} acts on the input of the stack, so {path}.share and {path}.layers can't be set"
+        )

@@ -27,7 +27,8 @@ class Encoded:
 
 @dataclass
 class Cache:
-    """What decoding keeps: the target's positions, drawn for the whole planned length, and every layer's keys and values."""
+    """What decoding keeps: the target's positions, drawn for the whole planned length, and every layer's keys and
+    values."""
 
     encoded: Encoded
     positions: Positions
@@ -46,12 +47,10 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, placed: Placed, padding: Tensor) -> Tensor:
         def attention(x: Tensor) -> Tensor:
-            out: Tensor = self.attention(x, self.attention.memory(x, placed), placed, padding, causal=False)
-            return out
+            return self.attention(x, self.attention.memory(x, placed), placed, padding, causal=False)
 
         x = self.attention_branch(x, attention)
-        out: Tensor = self.feedforward_branch(x, self.feedforward)
-        return out
+        return self.feedforward_branch(x, self.feedforward)
 
 
 class DecoderLayer(nn.Module):
@@ -67,17 +66,14 @@ class DecoderLayer(nn.Module):
         def attention(x: Tensor) -> Tensor:
             before, new = cache.own[number], self.attention.memory(x, placed)
             memory = cache.own[number] = new if before is None else before.extended(new)
-            out: Tensor = self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
-            return out
+            return self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
 
         def cross_attention(x: Tensor) -> Tensor:
-            out: Tensor = self.cross_attention(x, cache.cross[number], cross, cache.encoded.padding, causal=False)
-            return out
+            return self.cross_attention(x, cache.cross[number], cross, cache.encoded.padding, causal=False)
 
         x = self.attention_branch(x, attention)
         x = self.cross_branch(x, cross_attention)
-        out: Tensor = self.feedforward_branch(x, self.feedforward)
-        return out
+        return self.feedforward_branch(x, self.feedforward)
 
 
 class Encoder(nn.Module):
@@ -112,20 +108,23 @@ class Decoder(nn.Module):
         states, source = encoded.states, encoded.positions
         positions = self.slot.first.positions(planned, len(states), states.device)
         placed = self.cross.place(source, source, source, count(source), states.device)
-        cross = [layer.cross_attention.memory(states, where) for layer, where in zip(self.layers, placed, strict=True)]
+        cross = [cross_memory(layer, states, where) for layer, where in zip(self.layers, placed, strict=True)]
         return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
 
     def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
         """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E)."""
         stop = cache.length + tokens.shape[1]
-        new, seen = part(cache.positions, cache.length, stop), part(cache.positions, 0, stop)
+        seen, source = part(cache.positions, 0, stop), cache.encoded.positions
+        new = part(cache.positions, cache.length, stop) if cache.length else seen
         cache.length = stop
-        source = cache.encoded.positions
         x = self.dropout(self.slot.first.embed(x, tokens, new))
-        fresh = seen if count(new) == count(seen) else new
-        placed = self.slot.place(new if fresh is new else seen, seen, fresh, cache.planned, x.device)
+        placed = self.slot.place(new, seen, new, cache.planned, x.device)
         crossed = self.cross.place(new, source, source, cache.planned, x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = layer(x, own, cross, cache, number)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
+
+
+def cross_memory(layer: nn.Module, states: Tensor, where: Placed) -> Memory:
+    assert isinstance(layer, DecoderLayer)
+    return layer.cross_attention.memory(states, where)

@@ -17,9 +17,9 @@ from relformer.errors import UserError
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
 from relformer.model import positions_needed
-from relformer.training.resume import read_config
 from relformer.training.launch import quiet
 from relformer.training.module import Seq2SeqModule
+from relformer.training.resume import read_config
 from relformer.training.run import data_options, evaluate
 
 CHANGEABLE = ("data", "eval", "attention", "trainer")
@@ -37,7 +37,9 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     prepare()
     quiet()
     directory = Path(run)
-    path = checkpoint_of(directory, next((o.split("=")[1] for o in overrides if o.startswith("eval.checkpoint=")), None))
+    path = checkpoint_of(
+        directory, next((o.split("=")[1] for o in overrides if o.startswith("eval.checkpoint=")), None)
+    )
     config = stored_config(path, overrides)
     module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
@@ -65,7 +67,9 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     trained = module.config["trained_length"]
     print_table(tests, f"{name}: {' '.join(overrides)}")
     write_report(rows, metrics, name, trained, output)
-    print(f"{caution(tests) or ''}\nfigures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}".strip())
+    if warning := caution(tests):
+        print(warning)
+    print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")
     return metrics
 
 

@@ -21,7 +21,7 @@ from relformer.check import check
 from relformer.config import compose, conf_dir, plain, prepare
 from relformer.errors import UserError
 from relformer.training.resume import RUN_KEYS, checkpoint_to_resume, refuse_other_config
-from relformer.training.sweep import IN_JOB, run_job
+from relformer.training.sweep import IN_JOB, run_job, summarise_sweep
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 NOISE = (
@@ -43,16 +43,23 @@ def launch(arguments: list[str]) -> None:
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     overrides = [SLOT.sub(r"\1encoding@\2=", override) for override in parsed.overrides]
-    prepare()
-    if not asks_only(parsed):
-        refuse_torchrun_sweep(parsed)
-        config = compose(overrides, parsed.config_dir)
-        if not (parsed.multirun or any("hydra.mode=MULTIRUN" in o for o in overrides)):
-            check(config)
-            refuse_occupied(overrides, config)
-    quiet()
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
-    entry()
+    prepare()
+    if asks_only(parsed):
+        entry()
+        return
+    config = compose(overrides, parsed.config_dir)
+    if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
+        refuse_torchrun_sweep()
+        try:
+            entry()
+        finally:
+            summarise_sweep(Path(config.hydra.sweep.dir))
+    else:
+        check(config)
+        refuse_occupied(config)
+        quiet()
+        entry()
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -61,17 +68,16 @@ def asks_only(parsed: Namespace) -> bool:
     return any(getattr(parsed, name, None) for name in names)
 
 
-def refuse_torchrun_sweep(parsed: Namespace) -> None:
-    if parsed.multirun and "TORCHELASTIC_RUN_ID" in os.environ:
+def refuse_torchrun_sweep() -> None:
+    if "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
 
 
-def refuse_occupied(overrides: list[str], config: DictConfig) -> None:
-    """A run directory that the user names must be free, or hold this very run to continue; Hydra writes into it early."""
-    named = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("hydra.run.dir=")]
-    if "LOCAL_RANK" in os.environ or not (named or config.resume):
+def refuse_occupied(config: DictConfig) -> None:
+    """A run directory must be free, or hold this very run to continue; Hydra writes into it before training starts."""
+    if "LOCAL_RANK" in os.environ:
         return
-    checkpoint = checkpoint_to_resume(config.resume, Path(named[-1] if named else ""))
+    checkpoint = checkpoint_to_resume(config.resume, Path(config.hydra.run.dir))
     if checkpoint is not None:
         refuse_other_config(checkpoint, plain(config, *RUN_KEYS))
 

@@ -55,7 +55,7 @@ class Seq2SeqModule(pl.LightningModule):
         self.start_evaluation("test")
 
     def start_evaluation(self, kind: str) -> None:
-        self.evaluated = self.trainer.datamodule.corpus.evaluation_sets(kind)
+        self.evaluated = self.trainer.datamodule.corpus.evaluation_sets(kind)  # type: ignore[attr-defined]
         self.outcomes = [Outcomes().to(self.device) for _ in self.evaluated]
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
@@ -84,10 +84,10 @@ class Seq2SeqModule(pl.LightningModule):
                 logger.log_metrics({**found, **by_length}, step=self.global_step)
         self.outcomes = []
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> Any:
         """Matrices decay (where the optimizer decays at all), vectors do not."""
         parameters = list(self.model.parameters())
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in parameters if p.dim() > 1]},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
         ]

@@ -24,6 +24,7 @@ RUN_KEYS = (
 )
 """The parts of the configuration that make a run what it is; they travel in its checkpoints."""
 
+
 def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
     """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one.
 
@@ -32,9 +33,7 @@ def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
     """
     last = run_dir / "checkpoints" / "last.ckpt"
     if resume is None and last.exists():
-        raise UserError(
-            f"{run_dir} already holds a run; continue it with resume=auto, or choose another hydra.run.dir"
-        )
+        raise UserError(f"{run_dir} already holds a run; continue it with resume=auto, or choose another hydra.run.dir")
     if resume in (None, "auto"):
         return last if last.exists() else None
     path = Path(str(resume))

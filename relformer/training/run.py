@@ -68,7 +68,7 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         Path(config.paths.log_dir),
         name=config.name,
         group=config.logger.get("group"),
-        config={**plain(config, *config.keys()), "bos": config.data.bos},
+        config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
     )
     accumulate, steps = config.trainer.accumulate_grad_batches, config.trainer.max_steps
@@ -109,7 +109,8 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
 def report(
     trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, config: DictConfig, run_dir: Path
 ) -> dict[str, Any]:
-    """Evaluate the last and the best checkpoint, print the table and write the files; the headline is `eval.checkpoint`."""
+    """Evaluate the last and the best checkpoint, print the table and write the files; the headline is
+    `eval.checkpoint`."""
     checkpoints = run_dir / "checkpoints"
     trainer.save_checkpoint(checkpoints / "last.ckpt", weights_only=False)
     rows = {"last": evaluate(trainer, module, data)}
@@ -133,7 +134,8 @@ def report(
             "seconds_per_step": throughput[0].seconds_per_step if throughput else None,
         },
         "checkpoints": {
-            name: {"step": steps[name], **{key: summarise(r) for key, r in found.items()}} for name, found in rows.items()
+            name: {"step": steps[name], **{key: summarise(r) for key, r in found.items()}}
+            for name, found in rows.items()
         },
     }
     if trainer.is_global_zero:
@@ -153,7 +155,11 @@ def evaluate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule) -> di
 
 
 def closing(
-    rows: dict[str, dict[str, Tensor]], steps: dict[str, int], tests: dict[str, Tensor], run_dir: Path, config: DictConfig
+    rows: dict[str, dict[str, Tensor]],
+    steps: dict[str, int],
+    tests: dict[str, Tensor],
+    run_dir: Path,
+    config: DictConfig,
 ) -> str:
     lines = []
     for name, found in rows.items():

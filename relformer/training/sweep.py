@@ -1,7 +1,8 @@
-"""A sweep's jobs, each an ordinary process: no state of one job can leak into the next, and one that fails stops no other.
+"""A sweep's jobs, each an ordinary process: no state of one job can leak into the next, and one that fails stops no
+other.
 
-Measured without this, at two devices: Optuna gave each rank its own hyper-parameters, silently; jobs shared one W&B run;
-one failing job killed the sweep.
+Measured without this, at two devices: Optuna gave each rank its own hyper-parameters, silently; jobs shared one W&B
+run; one failing job killed the sweep.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
 
 from relformer.errors import UserError
 from relformer.evaluation.compare import compare_runs
@@ -46,15 +45,11 @@ def run_job(flags: list[str]) -> dict[str, Any]:
     code = subprocess.run(command, env=environment).returncode
     if code:
         raise UserError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
-    metrics: dict[str, Any] = json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
-    return metrics
+    return json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
 
 
-class CompareRuns(Callback):
-    """At the end of a sweep: its runs side by side, grouped over seeds."""
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        directory = Path(config.hydra.sweep.dir)
-        if any(directory.glob("*/metrics.json")):
-            compare_runs([str(directory)])
-            print(f"\nagain: relformer compare {directory}")
+def summarise_sweep(directory: Path) -> None:
+    """At the end of a sweep, failed jobs or not: its finished runs side by side, grouped over seeds."""
+    if any(directory.glob("*/metrics.json")):
+        compare_runs([str(directory)])
+        print(f"again: relformer compare {directory}")

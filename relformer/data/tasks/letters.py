@@ -1,8 +1,9 @@
-"""Tasks on random letter strings, as in Kazemnejad et al. (2023, arXiv:2305.19466) and Ontanon et al. (2022, arXiv:2108.04378).
+"""Tasks on random letter strings, as in Kazemnejad et al. (2023, arXiv:2305.19466) and Ontanon et al. (2022,
+arXiv:2108.04378).
 
-Every length has equally many examples. Evaluation strings are drawn first and never occur in training: with lengths from
-1 to 10 a fifth of a naive i.i.d. test would. Where so few strings exist that this would leave none to train on (26 of
-length 1), each evaluation set gets an eighth of them.
+Every length has equally many examples. Evaluation strings are drawn first and never occur in training: with lengths
+from 1 to 10 a fifth of a naive i.i.d. test would. Where so few strings exist that this would leave none to train on
+(26 of length 1), each evaluation set gets an eighth of them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class LetterTask(Task):
         if not 1 <= min_length <= max_length:
             raise OptionError("min_length", min_length, f"must be from 1 to data.max_length={max_length}")
         if letters**min_length < 8:
-            raise OptionError("min_length", min_length, f"leaves {letters**min_length} strings, fewer than 8, to share out")
+            raise OptionError(
+                "min_length", min_length, f"leaves {letters**min_length} strings, fewer than 8, to share out"
+            )
         lengths = max_length - min_length + 1
         if examples < lengths:
             raise OptionError("examples", examples, f"must be at least {lengths}: one for each length")
@@ -56,7 +59,9 @@ class LetterTask(Task):
             if first <= max_length:
                 raise OptionError(f"{name}.min_length", first, f"must exceed the trained data.max_length={max_length}")
             if last < first:
-                raise OptionError(f"{name}.max_length", span.max_length, f"must be at least data.{name}.min_length={first}")
+                raise OptionError(
+                    f"{name}.max_length", span.max_length, f"must be at least data.{name}.min_length={first}"
+                )
         self.source_tokens = self.target_tokens = tuple(string.ascii_lowercase[:letters])
         self.seed, self.examples, self.per_length = seed, examples, examples_per_length
         self.trained = range(min_length, max_length + 1)
@@ -77,9 +82,14 @@ class LetterTask(Task):
         train = []
         for length in self.trained:
             rng = random.Random(f"{self.seed}/train/{length}")
-            share = self.examples // len(self.trained) + (length - self.trained.start < self.examples % len(self.trained))
+            share = self.examples // len(self.trained) + (
+                length - self.trained.start < self.examples % len(self.trained)
+            )
             train += [self.pair(self.draw(rng, length, used[length], distinct=False)) for _ in range(share)]
-        return {"train": train, **{name: held_out[name] for name in ("val_iid", "val_longer", "test_iid", "test_longer")}}
+        return {
+            "train": train,
+            **{name: held_out[name] for name in ("val_iid", "val_longer", "test_iid", "test_longer")},
+        }
 
     def draw(self, rng: random.Random, length: int, taken: set[Letters], distinct: bool) -> Letters:
         """A string that is not taken; `distinct` takes it."""

@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from relformer.figures.heatmap import caption, draw_heatmap, heatmap_grid, save_png, toeplitz_maps
 from relformer.files import replacing
 from relformer.model.slot import Slot
+from relformer.training.module import Seq2SeqModule
 
 LEAST_LIMIT = 4.0
 
 
 class BiasHeatmaps(pl.Callback):
-    """One image a stack: a row a layer that has a table of its own, a column a head, query positions down, key positions
-    across. The bias follows from parameters, equal on all ranks, so rank zero draws alone.
+    """One image a stack: a row a layer that has a table of its own, a column a head, query positions down, key
+    positions across. The bias follows from parameters, equal on all ranks, so rank zero draws alone.
 
     Args:
         directory: for `<stack>_step<n>.png`, the numbers as `.npz`, and a labelled `<stack>.png` at the end.
         every_n_steps: optimizer steps between images.
         length: positions on each side of a map.
-        limit: end of the colour scale in nats, fixed for the run; None takes the largest value at the start, at least 4.
+        limit: end of the colour scale in nats, fixed for the run; None takes the largest value at the start, at least
+        4.
     """
 
     def __init__(self, directory: str, every_n_steps: int = 500, length: int = 32, limit: float | None = None) -> None:
@@ -90,13 +92,14 @@ class BiasHeatmaps(pl.Callback):
 
     def tables(self, module: LightningModule) -> dict[str, NDArray[np.float32]]:
         """(layers with a table of their own, heads, 2 length - 1) by stack, in nats."""
+        assert isinstance(module, Seq2SeqModule)
         found = {stack: self.stack_tables(slot, module.device) for stack, slot in module.model.slots.items()}
         return {stack: np.stack(tables) for stack, tables in found.items() if tables}
 
     @torch.no_grad()
     def stack_tables(self, slot: Slot, device: torch.device) -> list[NDArray[np.float32]]:
-        tables = [e.table(self.distance().to(device)) for e in slot.encodings if e.overrides("table")]
-        return [table.float().cpu().numpy() for table in tables]
+        tables = [e.table(self.distance().to(device)) for e in slot if e.overrides("table")]
+        return [table.float().cpu().numpy() for table in tables if table is not None]
 
     def maps(self, module: LightningModule) -> dict[str, NDArray[np.floating]]:
         return {

@@ -23,7 +23,11 @@ class Progress(pl.Callback):
         if trainer.global_step % self.every_n_steps == 0 and trainer.global_step != self.printed:
             self.printed = trainer.global_step
             loss = trainer.callback_metrics.get("train/loss")
-            left = (time.monotonic() - self.began) / (trainer.global_step - self.first) * (trainer.max_steps - trainer.global_step)
+            left = (
+                (time.monotonic() - self.began)
+                / (trainer.global_step - self.first)
+                * (trainer.max_steps - trainer.global_step)
+            )
             self.say(trainer, f"loss {float(loss):.4f}   {left:.0f} s left" if loss is not None else "")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:

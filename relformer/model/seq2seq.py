@@ -125,6 +125,6 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
         limit = first.max_positions()
         if limit is not None and length > limit:
             raise UserError(
-                f"the longest {side} has {length} positions (BOS and EOS count), "
-                f"beyond {first.path}.max_length={limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
+                f"the longest {side} has {length} positions (BOS and EOS count), more than {first.path}.max_length="
+                f"{limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
             )

@@ -33,9 +33,7 @@ def run_job(flags: list[str]) -> dict[str, Any]:
     directory = job.runtime.output_dir
     command = [
         sys.executable,
-        "-m",
-        "relformer",
-        "train",
+        *(["-m", "relformer"] if sys.argv[0].endswith("__main__.py") else [sys.argv[0]]),
         *flags,
         *job.overrides.task,
         f'hydra.run.dir="{directory}"',

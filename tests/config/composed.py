@@ -1,0 +1,34 @@
+"""Composing configurations in the tests' own process, as the command line does before it runs anything."""
+
+from omegaconf import DictConfig
+
+from relformer.check import check
+from relformer.config import compose, conf_dir, prepare
+from relformer.training.launch import SLOT
+
+SMALL = ("data=reverse", "data.examples=200", "data.examples_per_length=4")
+"""Overrides of a run whose data are generated in no time."""
+
+prepare()
+
+
+def composed(*overrides: str) -> DictConfig:
+    """A small run's configuration, slots spelt as on the command line."""
+    small = () if "data=scan" in overrides else SMALL
+    return compose([SLOT.sub(r"\1encoding@\2=", override) for override in (*small, *overrides)])
+
+
+def checked(*overrides: str) -> DictConfig:
+    """The same, refused if it has faults."""
+    config = composed(*overrides)
+    check(config)
+    return config
+
+
+def names(group: str) -> list[str]:
+    """The options of a config group, by the files in it."""
+    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+
+
+def groups() -> list[str]:
+    return sorted(path.name for path in conf_dir().iterdir() if path.is_dir())

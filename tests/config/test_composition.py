@@ -1,0 +1,114 @@
+"""Every file in conf/ composes and says what it selects; names agree with the registry; the command line wins."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from relformer.config import SLOTS, conf_dir, plain
+from relformer.model import build_model
+from relformer.registry import encodings, tasks
+from relformer.training.run import train
+from tests.config.composed import checked, composed, groups, names
+
+SHIPPED = [(group, name) for group in groups() for name in names(group)]
+TOO_LARGE = {("model", "base"), ("model", "big")}
+"""Composed only: building them takes too long for a test."""
+
+
+def values(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a file with what it sets them to, but for references to other keys."""
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from values(value, f"{prefix}{key}.")
+        elif key != "defaults" and not (isinstance(value, str) and "${" in value):
+            yield f"{prefix}{key}", value
+
+
+@pytest.mark.parametrize(("group", "name"), SHIPPED)
+def test_every_option_composes_to_what_its_file_says(group: str, name: str) -> None:
+    path = conf_dir() / group / f"{name}.yaml"
+    config = (composed if (group, name) in TOO_LARGE else checked)(f"{group}={name}")
+    prefix = "" if "@package _global_" in path.read_text() else f"{group}."
+    file: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    for key, value in values(file, prefix):
+        if not key.startswith("hydra."):
+            assert OmegaConf.select(config, key) == value, key
+
+
+def test_every_file_begins_with_a_line_that_says_what_it_selects() -> None:
+    files = [conf_dir() / "train.yaml", *(conf_dir() / group / f"{name}.yaml" for group, name in SHIPPED)]
+    for path in files:
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
+        assert lines[0].startswith("# ") and len(lines[0]) > 10, path
+
+
+def test_files_and_registry_have_the_same_names() -> None:
+    shipped = [name for name in encodings if encodings[name].cls.__module__.startswith("relformer.")]
+    assert names("encoding") == shipped
+    assert names("data") == list(tasks)
+    for group in ("encoding", "data"):
+        for name in names(group):
+            assert OmegaConf.load(conf_dir() / group / f"{name}.yaml").name == name
+
+
+@pytest.mark.parametrize("name", names("experiment"))
+def test_every_experiment_trains(name: str, tmp_path: Any) -> None:
+    config = checked(
+        f"experiment={name}",
+        "trainer.max_steps=2",
+        "trainer.accelerator=cpu",
+        "logger=csv",
+        f"paths.run_dir={tmp_path}",
+    )
+    metrics = train(config)
+    assert metrics["checkpoints"]["last"]["step"] == 2
+    assert metrics["config"]["encoding"] == plain(config, "encoding")["encoding"]
+
+
+@pytest.mark.parametrize("hardware", names("hardware"))
+def test_devices_on_the_command_line_beat_hardware(hardware: str) -> None:
+    for overrides in itertools.permutations((f"hardware={hardware}", "trainer.devices=4")):
+        assert composed(*overrides).trainer.devices == 4
+    assert composed("trainer.precision=64-true", f"hardware={hardware}").trainer.precision == "64-true"
+
+
+def test_an_option_on_the_command_line_beats_the_file_of_its_group() -> None:
+    assert composed("model.dropout=0.25", "model=small").model.dropout == 0.25
+    assert composed("model=small").model.dropout == 0.1
+    assert composed("encoding.scale=0.5", "experiment=t5_original").encoding.scale == 0.5
+
+
+def slot_names(config: DictConfig) -> list[str | None]:
+    return [config[slot].name if slot in config and config[slot] else None for slot in SLOTS]
+
+
+def test_slots_take_encodings_as_the_first_does() -> None:
+    config = composed("encoding=alibi", "cross_encoding=rope", "cross_encoding.fraction=.5", "decoder_encoding=shaw")
+    assert slot_names(config) == ["alibi", "shaw", "rope"]
+    assert config.cross_encoding.fraction == 0.5
+    model = build_model(plain(config, "seed", "model", "attention", *SLOTS), 10, 10)
+    found = {role: type(slot.first).__name__ for role, slot in model.slots.items()}
+    assert found == {"encoder": "ALiBi", "decoder": "Shaw", "cross": "RoPE"}
+
+
+def test_a_slot_that_is_not_set() -> None:
+    config = composed("encoding=alibi", "encoding.max_bias=3")
+    assert slot_names(config) == ["alibi", None, "none"]
+    model = build_model(plain(config, "seed", "model", "attention", *SLOTS), 10, 10)
+    distance = torch.arange(-3, 4)
+    tables = [model.slots[role].first.table(distance) for role in ("encoder", "decoder")]
+    assert torch.equal(*tables) and tables[0].any()
+    assert model.slots["cross"].first.table(distance) is None
+
+
+def test_lengths_of_nested_options_keep_the_ends_not_given() -> None:
+    assert composed("data.test.max_length=15").data.test == {"min_length": 13, "max_length": 15}
+
+
+def test_the_steps_of_a_task_are_the_trainers_until_it_has_its_own() -> None:
+    assert composed("data.max_steps=7").trainer.max_steps == 7
+    assert composed("data.max_steps=7", "trainer.max_steps=9").trainer.max_steps == 9

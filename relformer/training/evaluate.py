@@ -13,10 +13,11 @@ from omegaconf import DictConfig, OmegaConf
 from relformer.config import prepare, update
 from relformer.data.corpus import build_corpus
 from relformer.data.datamodule import DataModule
-from relformer.errors import UserError
+from relformer.errors import OptionError, UserError
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
 from relformer.model import positions_needed
+from relformer.model.attention import Attention
 from relformer.training.launch import quiet
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
@@ -36,10 +37,9 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     """
     prepare()
     quiet()
-    directory = Path(run)
-    path = checkpoint_of(
-        directory, next((o.split("=")[1] for o in overrides if o.startswith("eval.checkpoint=")), None)
-    )
+    wanted = [o.split("=", 1)[1] for o in overrides if o.startswith("eval.checkpoint=")]
+    path = checkpoint_of(Path(run), wanted[-1] if wanted else "last")
+    directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     config = stored_config(path, overrides)
     module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
@@ -48,9 +48,9 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     if tokens != module.config["vocabulary"]:
         raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
     positions_needed(module.model, *corpus.longest())
-    for attention in module.model.modules():
-        if hasattr(attention, "backend"):
-            attention.backend = content["attention"]["backend"]
+    for part in module.model.modules():
+        if isinstance(part, Attention):
+            part.backend = content["attention"]["backend"]
     trainer = pl.Trainer(
         accelerator=content["trainer"]["accelerator"],
         devices=1,
@@ -73,18 +73,17 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     return metrics
 
 
-def checkpoint_of(directory: Path, which: str | None) -> Path:
-    """The last checkpoint of a run, or the best on validation; a path of a checkpoint stands for itself."""
-    if directory.suffix == ".ckpt" and directory.is_file():
-        return directory
-    name = {None: "last", "last": "last", "best_val": "best"}.get(which)
-    if name is None:
-        raise UserError(f"eval.checkpoint={which!r} is not one of last, best_val")
-    path = directory / "checkpoints" / f"{name}.ckpt"
+def checkpoint_of(run: Path, which: str) -> Path:
+    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself."""
+    if run.suffix == ".ckpt" and run.is_file():
+        return run
+    if which not in ("last", "best_val"):
+        raise OptionError("checkpoint", which, "is not one of last, best_val", "eval")
+    path = run / "checkpoints" / f"{which.removesuffix('_val')}.ckpt"
     if not path.exists():
-        runs = sorted(p.parent.parent for p in directory.glob("**/checkpoints/last.ckpt"))
-        hint = f"; runs in it: {', '.join(map(str, runs[:5]))}" if runs else ""
-        raise UserError(f"{directory.resolve()} is not a run: it has no checkpoints/{name}.ckpt{hint}")
+        below = sorted(p.parent.parent for p in run.glob("**/checkpoints/last.ckpt"))
+        hint = f"; runs in it: {', '.join(map(str, below[:5]))}" if below else ""
+        raise UserError(f"{run.resolve()} is not a run: it has no checkpoints/{path.name}{hint}")
     return path
 
 

@@ -64,7 +64,7 @@ def test_every_experiment_trains(name: str, tmp_path: Any) -> None:
         "logger=csv",
         f"paths.run_dir={tmp_path}",
     )
-    metrics = train(config)
+    metrics = train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
     assert metrics["checkpoints"]["last"]["step"] == 2
     assert metrics["config"]["encoding"] == plain(config, "encoding")["encoding"]
 
@@ -83,7 +83,7 @@ def test_an_option_on_the_command_line_beats_the_file_of_its_group() -> None:
 
 
 def slot_names(config: DictConfig) -> list[str | None]:
-    return [config[slot].name if slot in config and config[slot] else None for slot in SLOTS]
+    return [config[slot].name if config.get(slot) else None for slot in SLOTS]
 
 
 def test_slots_take_encodings_as_the_first_does() -> None:

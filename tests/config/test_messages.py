@@ -45,7 +45,7 @@ FAULTS = [
     ("data=scan data.cutoff=60", r"data.cutoff=60 must be from 1 to 47: .*the official split has 22$"),
     (
         "encoding=learned encoding.max_length=12",
-        r"the longest source has 22 positions .* beyond encoding.max_length=12; set encoding.max_length=22 or more",
+        r"the longest source has 22 positions .* encoding.max_length=12; set encoding.max_length=22 or more",
     ),
     (
         "decoder_encoding=learned decoder_encoding.max_length=12",
@@ -89,7 +89,6 @@ def test_a_fault_found_in_composing(overrides: str, message: str) -> None:
 
 @pytest.mark.parametrize(("overrides", "message"), FAULTS)
 def test_a_fault_found_by_the_check(overrides: str, message: str) -> None:
-    composed(*overrides.split())
     text = refused(checked, overrides)
     assert matches(message, text) and "\nerror:" not in text, text
 

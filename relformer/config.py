@@ -37,6 +37,7 @@ TYPES = {
     "bool": "true or false",
     "String": "a string",
 }
+SEARCH_PATH = "hydra.searchpath"
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
 
 
@@ -70,32 +71,40 @@ def started(process: int) -> float:
         return time.time()
 
 
-def prepare() -> None:
-    """Plugins, schemas, resolvers: once a process, before anything is composed."""
+def prepare(config_dir: str | None = None) -> None:
+    """Plugins, schemas, resolvers, and the folders of other people's YAML: once a process, before composing.
+
+    Args:
+        config_dir: a folder of the user's own, laid out like `conf/`.
+
+    Raises:
+        UserError: it is not a folder.
+    """
+    if config_dir and not Path(config_dir).is_dir():
+        raise UserError(f"--config-dir {config_dir} is not a folder ({Path(config_dir).resolve()})")
     packages = {module.split(".")[0] for module in load_plugins()}
     register_schemas()
     OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
-    folders = [resources.files(package) / "conf" for package in sorted(packages)]
+    folders = [Path(str(resources.files(package))) / "conf" for package in sorted(packages)]
+    folders += [Path(config_dir).resolve()] if config_dir else []
 
-    class PluginConfigs(SearchPathPlugin):
+    class UserConfigs(SearchPathPlugin):
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             for folder in folders:
                 if folder.is_dir():
                     search_path.append("relformer.plugins", f"file://{folder}")
 
     if folders:
-        Plugins.instance().register(PluginConfigs)
+        Plugins.instance().register(UserConfigs)
 
 
-def compose(overrides: list[str], config_dir: str | None = None) -> DictConfig:
+def compose(overrides: list[str]) -> DictConfig:
     """The configuration of a run with Hydra's own, without the sweeps among the overrides (a sweep's jobs check
     theirs).
 
     Raises:
         UserError: an unknown key or option with the nearest known one, or a value of the wrong type.
     """
-    if config_dir is not None:
-        overrides = [*overrides, f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"]
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         try:
             return _compose(overrides)
@@ -107,11 +116,12 @@ def _compose(overrides: list[str]) -> DictConfig:
     parsed = OverridesParser.create().parse_overrides(overrides)
     loader = GlobalHydra.instance().config_loader()
     groups = {o.key_or_group for o in parsed if loader.get_group_options(o.key_or_group)}
+    elsewhere = any(o.key_or_group == SEARCH_PATH for o in parsed)
     for override in parsed:
-        if override.key_or_group in groups:
+        if override.key_or_group in groups and not elsewhere:
             check_choice(override, loader.get_group_options(override.key_or_group))
     fixed = [o for o in parsed if not o.is_sweep_override()]
-    chosen = [str(o.input_line) for o in fixed if o.key_or_group in groups or o.key_or_group == "hydra.searchpath"]
+    chosen = [str(o.input_line) for o in fixed if o.key_or_group in groups or o.key_or_group == SEARCH_PATH]
     base = hydra_compose("train", chosen, return_hydra_config=True)
     for override in parsed:
         if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():

@@ -12,6 +12,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
@@ -101,6 +102,19 @@ class Registry:
 encodings = Registry("encoding")
 tasks = Registry("data")
 register = encodings.register
+
+
+def located(name: str, target: str) -> Entry:
+    """An unregistered class by its import path, as a YAML's `_target_` gives it.
+
+    Raises:
+        UserError: nothing can be imported there.
+    """
+    module, _, attribute = target.rpartition(".")
+    try:
+        return Entry(name, getattr(import_module(module), attribute))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"{name}: _target_={target} can't be imported ({error}); is its package installed?") from None
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from relformer.encodings import PositionalEncoding, Positions, Role, Span
 from relformer.encodings.none import NoPositions
 from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
-from relformer.registry import encodings
+from relformer.registry import encodings, located
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,9 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     Raises:
         UserError, OptionError: with the config path of the slot.
     """
-    own = {key: value for key, value in options.items() if key not in ("name", "share", "layers")}
-    entry = encodings[options["name"]]
+    own = {key: value for key, value in options.items() if key not in ("name", "_target_", "share", "layers")}
+    target = options.get("_target_")
+    entry = located(options["name"], target) if target else encodings[options["name"]]
     depth = model.encoder_layers if role == "encoder" else model.decoder_layers
     share = options.get("share") or entry.cls.share  # type: ignore[attr-defined]
     served = served_layers(options.get("layers", "all"), depth, path)

@@ -44,11 +44,11 @@ def launch(arguments: list[str]) -> None:
     parsed = get_args_parser().parse_intermixed_args(arguments)
     overrides = [SLOT.sub(r"\1encoding@\2=", override) for override in parsed.overrides]
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
-    prepare()
+    prepare(parsed.config_dir)
     if asks_only(parsed):
         entry()
         return
-    config = compose(overrides, parsed.config_dir)
+    config = compose(overrides)
     if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
         refuse_torchrun_sweep()
         try:

@@ -98,7 +98,7 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
         options = " ".join(f"{k}={v}" for k, v in slot.items() if v is not None and unsaid.get(k) != v)
         lines.append(f"{role:<9}{slot['name']:<16}{options}".rstrip())
     if module.config["encoding"]["name"] == "none":
-        lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder can tell their order")
+        lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
     if checkpoint is not None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from relformer.attention import attend
-from relformer.encodings import PositionalEncoding, Span, draw
+from relformer.encodings import PositionalEncoding, Positions, Span, as_tensor, draw
 from relformer.encodings.none import NoPositions
 from relformer.model import ModelOptions, Seq2Seq
 from relformer.model.slot import Slot
@@ -22,7 +22,17 @@ from tests.model.models import (
     loss_of,
     stepwise,
 )
-from tests.model.toys import TOYS, BiasAndTable, FarWindow, LengthScaled, PositionBias, RawKeys, SampledRoPE, Window
+from tests.model.toys import (
+    TOYS,
+    BiasAndTable,
+    FarWindow,
+    LengthScaled,
+    PositionBias,
+    RawKeys,
+    SampledRoPE,
+    Window,
+    drawn,
+)
 
 PLACES = [pytest.param(toy, place, id=f"{toy.__name__}-{place}") for toy in TOYS for place in ("self", "cross")]
 
@@ -104,6 +114,18 @@ def test_a_window_hides_what_lies_outside(backend: str) -> None:
         louder[:, :, j] += 1.0
         moved = (attend(q, k, louder, encoding, span, backend=backend) - plain).abs().amax((0, 1, 3)) > 1e-6
         assert moved.tolist() == [-1 <= i - j <= 3 for i in range(7)]
+
+
+@pytest.mark.parametrize("positions", [range(3, 9), drawn(6, 2)], ids=["range", "sampled"])
+@torch.no_grad()
+def test_table_and_bias_add_up(positions: Positions) -> None:
+    q, k, v = qkv(6, 6)
+    encoding = BiasAndTable()
+    span = ready(encoding, positions, positions)
+    distance = as_tensor(positions, q.device)[:, None, :, None] - as_tensor(positions, q.device)[:, None, None, :]
+    slopes = torch.tensor([2**-4, 2**-8, 2**-2])[:, None, None]
+    logits = q @ k.mT / 8**0.5 - slopes * distance.abs() + encoding.bias(span)
+    torch.testing.assert_close(attend(q, k, v, encoding, span), logits.softmax(-1) @ v)
 
 
 def test_a_sampler_draws_once_for_the_whole_generation() -> None:

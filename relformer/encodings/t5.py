@@ -8,7 +8,7 @@
     else             base + min(nb - 1, exact + floor(ln(n / exact) / ln(max_distance / exact) * (nb - exact)))
 
 The last bucket begins before `max_distance` and holds everything beyond. T5 itself multiplies q·k by 1 instead of
-D^-0.5, with projections drawn to match: `scale: 1` together with `model.attention_init=t5`. Row nb of the table
+D^-0.5, with projections drawn to match and a table of N(0, E^-0.5): `experiment=t5_original`. Row nb of the table
 (distance 0 counted as future) is never read in an encoder.
 """
 
@@ -28,12 +28,13 @@ class T5(PositionalEncoding):
     def __init__(
         self,
         heads: int,
+        width: int,
         role: Role,
         *,
         num_buckets: int = 32,
         max_distance: int = 128,
         scale: float | None = None,
-        init_std: float = 0.02,
+        init_std: float | None = 0.02,
     ) -> None:
         super().__init__()
         self.bidirectional = role != "decoder"
@@ -50,10 +51,10 @@ class T5(PositionalEncoding):
             )
         if scale is not None and scale <= 0:
             raise OptionError("scale", scale, "must be positive; null means head size ** -0.5, T5 itself uses 1")
-        if init_std < 0:
-            raise OptionError("init_std", init_std, "must not be negative")
+        if init_std is not None and init_std < 0:
+            raise OptionError("init_std", init_std, "must not be negative; null means E ** -0.5, as T5 itself has it")
         self.qk_scale = scale
-        self.bucket_weight = parameter(normal(init_std), num_buckets, heads)
+        self.bucket_weight = parameter(normal(width**-0.5 if init_std is None else init_std), num_buckets, heads)
         self.constant("bucket_of", buckets(self.per_direction, max_distance))
 
     def scale(self, head_dim: int) -> float:

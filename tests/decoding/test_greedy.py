@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relformer.data.batching import Batches, Plan
+from relformer.data.batching import Batches, Plan, padded
 from relformer.data.vocabulary import BOS, EOS, PAD
 from relformer.decoding import greedy
 from relformer.evaluation.outcomes import COLUMNS, judge
@@ -31,10 +31,10 @@ def until_end(row: list[int]) -> list[int]:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_greedy_takes_the_best_token_of_a_full_pass(encoding: str) -> None:
     model = trained(encoding)
-    batch = Batches(corpus().sets["test_longer"])[Plan(tuple(range(0, 180, 15)))]
-    found = greedy(model, batch.source, LIMIT, BOS, EOS).tolist()
+    sets = [corpus().sets[name] for name in ("test_iid", "test_longer")]
+    batch = padded([source for each in sets for source in each.sources[::15]])
     ends = set()
-    for row, source in zip(found, batch.source, strict=True):
+    for row, source in zip(greedy(model, batch, LIMIT, BOS, EOS).tolist(), batch, strict=True):
         expected = without_cache(model, source[source != PAD][None], LIMIT)
         assert until_end(row) == expected
         ends.add(len(expected))

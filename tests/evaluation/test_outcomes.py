@@ -46,8 +46,8 @@ def one_by_one(logits: list[list[float]], labels: list[int]) -> dict[str, float]
             oracle = oracle and max(tokens, key=lambda token: scores[token]) == label
     return {
         "target_length": len(real) - 1,
-        "exact_match": free,
-        "exact_match_oracle_eos": oracle,
+        "exact_match": float(free),
+        "exact_match_oracle_eos": float(oracle),
         "first_error": len(real) if first_error is None else first_error,
         "correct_tokens": correct,
         "loss": loss,
@@ -78,7 +78,7 @@ def test_padding_does_not_count() -> None:
     wider = torch.nn.functional.pad(labels, (0, 3), value=PAD)
     for noise in (0.0, 50.0):
         more = torch.cat([logits, torch.randn(200, 3, VOCABULARY) * noise], dim=1)
-        torch.testing.assert_close(judged(more, wider), judged(logits, labels))
+        torch.testing.assert_close(judged(more, wider), judged(logits, labels), rtol=1e-5, atol=1e-5)
 
 
 def test_judging_leaves_its_arguments_alone() -> None:

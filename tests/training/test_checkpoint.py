@@ -1,0 +1,166 @@
+"""Checkpoints: whole or not at all, loadable without arguments and without running code, refused to other runs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from relformer.config import plain
+from relformer.data.corpus import build_corpus
+from relformer.errors import UserError
+from relformer.files import write_json
+from relformer.training.checkpoint import AtomicCheckpointIO
+from relformer.training.module import Seq2SeqModule
+from relformer.training.resume import RUN_KEYS, checkpoint_to_resume, read_config, refuse_other_config
+from relformer.training.run import train
+from tests.config.composed import checked
+
+CONFIG = (
+    "encoding=t5",
+    "decoder_encoding=alibi",
+    "cross_encoding=rope",
+    "scheduler=cosine",
+    "optimizer=adamw",
+    "trainer.accelerator=cpu",
+    "trainer.max_steps=2",
+    "logger=csv",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("run")
+    config = checked(*CONFIG, f"paths.run_dir={directory}")
+    train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    return directory
+
+
+class Unwritable:
+    """Fails once it is reached, when part of the file is already written."""
+
+    def __reduce__(self) -> Any:
+        raise OSError("no space left on device")
+
+
+def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint({"weight": torch.ones(3)}, path)
+    with pytest.raises(OSError, match="no space"):
+        AtomicCheckpointIO().save_checkpoint({"weight": torch.zeros(100_000), "then": Unwritable()}, path)
+    assert list(path.parent.iterdir()) == [path]
+    assert torch.equal(torch.load(path, weights_only=True)["weight"], torch.ones(3))
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name changes last: a reader meets the old content or the new."""
+    path = tmp_path / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint({"step": 1}, path)
+    steps = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (steps.append("sync"), sync(file)))
+
+    def renaming(source: Path, target: Path) -> None:
+        steps.append("rename")
+        assert torch.load(target, weights_only=True) == {"step": 1}
+        assert torch.load(source, weights_only=True) == {"step": 2}
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", renaming)
+    AtomicCheckpointIO().save_checkpoint({"step": 2}, path)
+    assert steps == ["sync", "rename"]
+    assert torch.load(path, weights_only=True) == {"step": 2}
+
+
+def test_json_that_can_not_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    write_json(path, {"loss": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"loss": object()})
+    assert path.read_text() == '{\n  "loss": 1\n}\n' and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_checkpoint_rebuilds_its_model_without_arguments(run: Path, name: str) -> None:
+    path = run / "checkpoints" / f"{name}.ckpt"
+    content = torch.load(path, weights_only=True)
+    assert content["global_step"] == 2
+    module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    slots = {role: type(slot.first).__name__ for role, slot in module.model.slots.items()}
+    assert slots == {"encoder": "T5Bias", "decoder": "ALiBi", "cross": "RoPE"} or slots["decoder"] == "ALiBi"
+    weights = module.state_dict()
+    assert weights.keys() == content["state_dict"].keys()
+    assert all(torch.equal(weights[key], value) for key, value in content["state_dict"].items())
+
+
+def test_a_checkpoint_carries_what_made_the_run(run: Path) -> None:
+    config = read_config(run / "checkpoints" / "last.ckpt")
+    given = plain(checked(*CONFIG), *RUN_KEYS)
+    assert {key: config[key] for key in given} == given
+    assert (config["max_steps"], config["trained_length"]) == (2, 10)
+    corpus = build_corpus(given["data"])
+    assert config["vocabulary"]["source"] == list(corpus.source_vocabulary.tokens)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 cut off", None, {"state_dict": {}}])
+def test_other_files_are_no_checkpoints(tmp_path: Path, content: Any) -> None:
+    path = tmp_path / "last.ckpt"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    with pytest.raises(UserError, match=r"last.ckpt is not a relformer checkpoint"):
+        read_config(path)
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "trapped"),)
+
+    torch.save({"hyper_parameters": {"config": Trap()}}, tmp_path / "last.ckpt")
+    with pytest.raises(UserError, match="not a relformer checkpoint"):
+        read_config(tmp_path / "last.ckpt")
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("model.dropout=0.1", "model"),
+        ("encoding.num_buckets=16", "encoding"),
+        ("decoder_encoding.max_bias=4", "decoder_encoding"),
+        ("cross_encoding=none", "cross_encoding"),
+        ("seed=1", "seed"),
+        ("data.seed=1", "data"),
+        ("optimizer.lr=0.1", "optimizer"),
+        ("scheduler=linear", "scheduler"),
+        ("loss.label_smoothing=0.1", "loss"),
+    ],
+)
+def test_a_run_with_another_option_is_refused(run: Path, override: str, key: str) -> None:
+    path = run / "checkpoints" / "last.ckpt"
+    refuse_other_config(path, plain(checked(*CONFIG), *RUN_KEYS))
+    with pytest.raises(UserError, match=rf"was written with other options \({key}\); .*start a new run directory"):
+        refuse_other_config(path, plain(checked(*CONFIG, override), *RUN_KEYS))
+
+
+def test_a_slot_set_only_once_is_another_option(run: Path) -> None:
+    """A null `decoder_encoding` is absent, and must not match one that was set."""
+    other = [override for override in CONFIG if not override.startswith("decoder_encoding")]
+    with pytest.raises(UserError, match="decoder_encoding"):
+        refuse_other_config(run / "checkpoints" / "last.ckpt", plain(checked(*other), *RUN_KEYS))
+
+
+def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:
+    last = run / "checkpoints" / "last.ckpt"
+    assert checkpoint_to_resume("auto", run) == last
+    assert checkpoint_to_resume("auto", tmp_path) is None
+    assert checkpoint_to_resume(None, tmp_path) is None
+    assert checkpoint_to_resume(str(last), tmp_path) == last
+    with pytest.raises(UserError, match="already holds a run; continue it with resume=auto, or choose another"):
+        checkpoint_to_resume(None, run)
+    with pytest.raises(UserError, match="is not a file"):
+        checkpoint_to_resume(str(run), tmp_path)

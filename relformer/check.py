@@ -96,6 +96,11 @@ def check_trainer(config: DictConfig) -> None:
     for name in ("max_steps", "accumulate_grad_batches"):
         if not isinstance(trainer[name], int) or trainer[name] < 1:
             raise OptionError(name, trainer[name], "must be an integer of at least 1", "trainer")
+    if trainer.gradient_clip_val and "mixed" in str(trainer.precision) and config.optimizer.get("fused"):
+        raise UserError(
+            f"trainer.gradient_clip_val={trainer.gradient_clip_val} with trainer.precision={trainer.precision} needs "
+            "optimizer.fused=false: Lightning does not clip before a fused step in mixed precision"
+        )
     devices = trainer.devices
     if isinstance(devices, int) and devices > 1 and devices * trainer.num_nodes > config.data.batch_size:
         raise OptionError(

@@ -7,10 +7,10 @@ Nothing is learned unless `learned`; the slopes are then stored as logarithms, s
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
-from relformer.encodings.parameters import with_law
+from relformer.encodings.parameters import parameter
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -25,7 +25,7 @@ class ALiBi(PositionalEncoding):
             raise OptionError("max_bias", max_bias, "must be positive; the paper uses 8")
         log_slopes = torch.tensor(slopes(heads, max_bias)).log()
         if learned:
-            self.log_slopes = with_law(nn.Parameter(log_slopes), lambda tensor, generator: tensor.copy_(log_slopes))
+            self.log_slopes = parameter(lambda tensor, generator: tensor.copy_(log_slopes), heads)
         else:
             self.constant("log_slopes", log_slopes)
 

@@ -48,7 +48,7 @@ def model(size: int) -> Seq2Seq:
 
 
 def gradient(world: int, accumulate: int, size: int, step: int) -> list[Tensor]:
-    """Of one optimizer step of so many ranks and batches: summed over batches, averaged over both, as a Trainer does."""
+    """Of one optimizer step of so many ranks and batches: averaged over both, as a Trainer does."""
     data = corpus()
     examples, built = data.sets["train"], model(len(data.target_vocabulary))
     for rank in range(world):
@@ -66,8 +66,8 @@ def test_shares_of_a_batch_have_its_gradient(world: int, accumulate: int, step: 
     """18 examples a step; none of the shares has as many tokens as another."""
     whole = gradient(1, 1, 18, step)
     shared = gradient(world, accumulate, 18 // accumulate, step)
-    assert max(float(g.abs().max()) for g in whole) > 1e-3
-    torch.testing.assert_close(shared, whole, rtol=1e-6, atol=1e-9)
+    assert max(float(g.abs().max()) for g in whole) > 1e-2
+    torch.testing.assert_close(shared, whole, rtol=1e-5, atol=1e-7)
 
 
 def test_the_gradient_is_of_the_mean_over_all_tokens() -> None:

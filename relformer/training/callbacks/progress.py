@@ -14,21 +14,19 @@ logger = logging.getLogger("relformer")
 class Progress(pl.Callback):
     def __init__(self, every_n_steps: int = 250) -> None:
         self.every_n_steps = every_n_steps
-        self.printed = -1
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.began, self.first = time.monotonic(), trainer.global_step
+        self.printed = self.first
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
-        if trainer.global_step % self.every_n_steps == 0 and trainer.global_step != self.printed:
-            self.printed = trainer.global_step
-            loss = trainer.callback_metrics.get("train/loss")
-            left = (
-                (time.monotonic() - self.began)
-                / (trainer.global_step - self.first)
-                * (trainer.max_steps - trainer.global_step)
-            )
-            self.say(trainer, f"loss {float(loss):.4f}   {left:.0f} s left" if loss is not None else "")
+        step = trainer.global_step
+        if step == self.printed or step % self.every_n_steps:
+            return
+        self.printed = step
+        left = (time.monotonic() - self.began) / (step - self.first) * (trainer.max_steps - step)
+        if "train/loss" in trainer.callback_metrics:
+            self.say(trainer, f"loss {float(trainer.callback_metrics['train/loss']):.4f}   {left:.0f} s left")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import torch
-from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
 from relformer.data.corpus import Corpus, DataOptions, build_corpus
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
+from relformer.evaluation.summary import FIGURES
 from relformer.model import ModelOptions, build_model, positions_needed
 from relformer.model.slot import build_slot
 from relformer.registry import did_you_mean
@@ -79,8 +79,10 @@ def check_numbers(config: DictConfig) -> None:
     if config.scheduler.name not in SCHEDULERS:
         near = did_you_mean(str(config.scheduler.name), SCHEDULERS)
         raise UserError(f"no scheduler {config.scheduler.name!r}{near}\n  schedulers: {', '.join(SCHEDULERS)}")
-    if config.scheduler.warmup_steps < 0:
-        raise OptionError("warmup_steps", config.scheduler.warmup_steps, "must not be negative", "scheduler")
+    if not isinstance(config.scheduler.warmup_steps, int) or config.scheduler.warmup_steps < 0:
+        raise OptionError(
+            "warmup_steps", config.scheduler.warmup_steps, "is not a number of steps from 0 on", "scheduler"
+        )
     if config.logger.name not in LOGGERS:
         raise UserError(f"no logger {config.logger.name!r}; loggers: {', '.join(LOGGERS)}")
 
@@ -93,7 +95,7 @@ def check_trainer(config: DictConfig) -> None:
         known = inspect.signature(Trainer.__init__).parameters
         for name in sorted(set(map(str, unlisted)) - set(known)):
             raise UserError(f"Lightning's Trainer has no argument {name!r}{did_you_mean(name, known)}")
-    for name in ("max_steps", "accumulate_grad_batches"):
+    for name in ("max_steps", "accumulate_grad_batches", "num_nodes"):
         if not isinstance(trainer[name], int) or trainer[name] < 1:
             raise OptionError(name, trainer[name], "must be an integer of at least 1", "trainer")
     if trainer.gradient_clip_val and "mixed" in str(trainer.precision) and config.optimizer.get("fused"):
@@ -101,29 +103,18 @@ def check_trainer(config: DictConfig) -> None:
             f"trainer.gradient_clip_val={trainer.gradient_clip_val} with trainer.precision={trainer.precision} needs "
             "optimizer.fused=false: Lightning does not clip before a fused step in mixed precision"
         )
-    devices = trainer.devices
-    if isinstance(devices, int) and devices > 1 and devices * trainer.num_nodes > config.data.batch_size:
-        raise OptionError(
-            "batch_size",
-            config.data.batch_size,
-            f"is smaller than the {devices * trainer.num_nodes} devices that share it; it is the batch of all devices",
-            "data",
-        )
+    devices, size = trainer.devices, config.data.batch_size
+    if not (devices == "auto" or isinstance(devices, ListConfig) or (isinstance(devices, int) and devices >= 1)):
+        raise OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
+    total = trainer.num_nodes * (devices if isinstance(devices, int) else 1)
+    if total > size:
+        rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
+        raise OptionError("batch_size", size, rule, "data")
 
 
 def check_optimizer(config: DictConfig) -> None:
     """The optimizer takes its options: it is built on a parameter of its own."""
-    try:
-        instantiate(config.optimizer, params=[torch.zeros(1)])
-    except InstantiationException as error:
-        raise UserError(f"optimizer: {config.optimizer._target_} does not take these options: {cause(error)}") from None
-
-
-def cause(error: BaseException) -> str:
-    """The innermost fault of a chain, in one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error).splitlines()[0]
+    instantiate(config.optimizer, params=[torch.zeros(1)])
 
 
 def model_options(config: DictConfig) -> ModelOptions:
@@ -137,11 +128,13 @@ def check_data(config: DictConfig) -> Corpus:
     options = plain(config, "data")["data"]
     DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
     corpus = build_corpus(options)
-    monitored = config.callbacks.get("best_checkpoint")
-    wanted = str(monitored.monitor).split("/")[1] if monitored else "iid"
-    if f"val_{wanted}" not in corpus.sets:
-        known = ", ".join(corpus.evaluation_sets("val"))
-        raise UserError(f"callbacks.best_checkpoint.monitor={monitored.monitor} is not measured; this task has {known}")
+    measured = [f"{name.replace('_', '/', 1)}/{figure}" for name in corpus.evaluation_sets("val") for figure in FIGURES]
+    best = config.callbacks.get("best_checkpoint")
+    if best is not None and best.monitor not in measured:
+        near = did_you_mean(str(best.monitor), measured)
+        raise UserError(
+            f"callbacks.best_checkpoint.monitor={best.monitor} is not measured{near}\n  {', '.join(measured)}"
+        )
     return corpus
 
 

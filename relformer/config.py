@@ -20,7 +20,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
+from hydra.errors import HydraException, InstantiationException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -181,9 +181,7 @@ def dotted_keys(node: Any, prefix: str = "") -> Iterator[str]:
 
 def explain(error: Exception) -> str:
     """Hydra's and OmegaConf's exceptions in a sentence."""
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause = innermost(error)
     text = str(cause) if str(cause) else str(error)
     wrong = re.search(r"Value '(.*)' of type '.*' could not be converted to (\w+)", text)
     wrong = wrong or re.search(r"Value '(.*)' is not a valid (\w+)", text)
@@ -218,6 +216,25 @@ def plain(config: DictConfig, *keys: str) -> dict[str, Any]:
 
 
 def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
-    """The object a node's `_target_` names, with plain containers for its arguments. The one door for foreign
-    objects."""
-    return hydra_instantiate(node, **arguments, _convert_="all")
+    """The object a node's `_target_` names, with plain containers for its arguments: the one door for foreign objects.
+
+    Raises:
+        UserError: it does not take these options. Other faults inside it keep their traceback.
+    """
+    try:
+        return hydra_instantiate(node, **arguments, _convert_="all")
+    except InstantiationException as error:
+        cause = innermost(error)
+        if isinstance(cause, UserError):
+            raise cause from None
+        if isinstance(cause, TypeError | ValueError) or type(cause).__name__ == "MisconfigurationException":
+            said = " ".join(str(cause).split())
+            raise UserError(f"{node['_target_']} does not take these options: {said}") from None
+        raise
+
+
+def innermost(error: BaseException) -> BaseException:
+    """What a chain of exceptions began with."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -12,6 +12,10 @@ from relformer.evaluation.outcomes import COLUMNS
 Z95 = 1.959963984540054
 
 
+FIGURES = ("exact_match", "exact_match_oracle_eos", "correct_prefix", "token_accuracy", "loss")
+"""What is measured of every set."""
+
+
 def wilson(share: float, n: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a share of n (Wilson 1927)."""
     centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)

@@ -73,7 +73,7 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
     )
     accumulate, steps = config.trainer.accumulate_grad_batches, config.trainer.max_steps
     validations = -(-steps // config.eval.every)
-    trainer: pl.Trainer = instantiate(
+    return instantiate(
         config.trainer,
         logger=loggers,
         callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
@@ -86,7 +86,6 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    return trainer
 
 
 def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resume: str | None) -> str:

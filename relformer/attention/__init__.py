@@ -53,7 +53,7 @@ def attend(
         refuse_sdpa(encoding)
     if backend == "sdpa" or (backend == "auto" and serves(encoding) and not slow_on_sdpa(bias)):
         square = causal and padding is None and span.q == span.k if isinstance(span.q, range) else False
-        fast = square and not encoding.overrides("visible")
+        fast = square and not encoding.acts("visible")
         return sdpa(query, key, v, encoding.scale(q.shape[-1]), keep, bias, fast, dropout)
     return dense(query, key, v, encoding, span, keep, bias, (q, k), features, dropout)
 
@@ -70,7 +70,7 @@ def visible_pairs(encoding: PositionalEncoding, span: Span, padding: Tensor | No
         masks.append((span.relative.pairs >= 0)[:, None])
     if padding is not None:
         masks.append(padding[:, None, None, :])
-    if encoding.overrides("visible"):
+    if encoding.acts("visible"):
         seen = encoding.visible(span.relative.distance)
         if seen is not None:
             masks.append(seen[span.relative.index][:, None])

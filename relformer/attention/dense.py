@@ -25,7 +25,7 @@ def dense(
     scores = q @ k.mT * encoding.scale(q.shape[-1])  # (B, H, Q, K)
     if bias is not None:
         scores = scores + bias
-    if encoding.overrides("score"):
+    if encoding.acts("score"):
         scores = encoding.score(scores, *raw, features, span, keep)
     if keep is not None:
         scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)

@@ -11,7 +11,7 @@ from relformer.errors import UserError
 
 def serves(encoding: PositionalEncoding) -> bool:
     """Whether the encoding leaves logits and values alone but for a bias."""
-    return not (encoding.overrides("score") or encoding.overrides("value"))
+    return not (encoding.acts("score") or encoding.acts("value"))
 
 
 def refuse_sdpa(encoding: PositionalEncoding) -> None:

@@ -6,7 +6,7 @@ Order in attention: query and key; scaled product; + table + bias; score; mask; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -35,6 +35,12 @@ class PositionalEncoding(nn.Module):
     """The published choice: one module for all layers of a stack, or one a layer."""
     shared: ClassVar[tuple[str, ...]] = ()
     """With one module a layer: parameters that are one object in all layers."""
+    refuses: ClassVar[Mapping[Role, str]] = {}
+    """Roles in which the method is not defined, with the reason and the spelling that works."""
+    needs_attention_bias: ClassVar[tuple[str, ...]] = ()
+    """The values of `model.attention_bias` with which the method is what was published; empty where any is."""
+    bias_reason: ClassVar[str] = ""
+    """Why."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -45,8 +51,17 @@ class PositionalEncoding(nn.Module):
 
     @classmethod
     def overrides(cls, hook: str) -> bool:
-        """Whether this encoding acts through the hook."""
+        """Whether the class defines the hook."""
         return getattr(cls, hook) is not getattr(PositionalEncoding, hook)
+
+    @classmethod
+    def published_share(cls, options: Mapping[str, Any]) -> str:
+        """`share` where the config leaves it open."""
+        return cls.share
+
+    def acts(self, hook: str) -> bool:
+        """Whether this instance acts through the hook."""
+        return self.overrides(hook)
 
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
         """Positions of a batch of sequences, drawn once a sequence batch."""
@@ -109,7 +124,7 @@ class PositionalEncoding(nn.Module):
     def ready(self, span: Span) -> Span:
         """The span with what this instance makes once a step. Formulas run in float32, whatever the precision."""
         with torch.autocast(span.device.type, enabled=False):
-            table = self.table(span.relative.distance) if self.overrides("table") else None
+            table = self.table(span.relative.distance) if self.acts("table") else None
             return replace(span, prepared=self.prepare(span), table=table)
 
     def constant(self, name: str, value: Tensor) -> None:

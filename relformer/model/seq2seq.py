@@ -94,7 +94,7 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
         )
     model = Seq2Seq(
         options,
-        build_slots(config, options),
+        build_slots(config, options, source_vocabulary, target_vocabulary),
         source_vocabulary,
         target_vocabulary,
         pad,
@@ -104,13 +104,14 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
     return model
 
 
-def build_slots(config: Mapping[str, Any], options: ModelOptions) -> dict[str, Slot]:
+def build_slots(config: Mapping[str, Any], options: ModelOptions, source: int, target: int) -> dict[str, Slot]:
     """The three slots. An absent `decoder_encoding` is the encoder's; an absent `cross_encoding` is none."""
-    own = config.get("decoder_encoding")
+    own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
+    path = "decoder_encoding" if own else "encoding"
     return {
-        "encoder": build_slot(config["encoding"], "encoder", "encoding", options),
-        "decoder": build_slot(own or config["encoding"], "decoder", "decoder_encoding" if own else "encoding", options),
-        "cross": build_slot(config.get("cross_encoding") or {"name": "none"}, "cross", "cross_encoding", options),
+        "encoder": build_slot(config["encoding"], "encoder", "encoding", options, source),
+        "decoder": build_slot(own or config["encoding"], "decoder", path, options, target),
+        "cross": build_slot(cross, "cross", "cross_encoding", options, target),
     }
 
 

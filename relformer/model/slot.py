@@ -13,7 +13,10 @@ from relformer.encodings import PositionalEncoding, Positions, Role, Span
 from relformer.encodings.none import NoPositions
 from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
-from relformer.registry import encodings, located
+from relformer.registry import Entry, encodings, located
+
+
+ROLES: dict[Role, str] = {"encoder": "an encoder", "decoder": "a decoder", "cross": "cross-attention"}
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,15 @@ class Slot(nn.Module):
         placed = []
         for encoding in self:
             span = encoding.ready(call)
-            apart = alone is not call and encoding.overrides("key")
+            apart = alone is not call and encoding.acts("key")
             placed.append(Placed(encoding, span, encoding.ready(alone) if apart else span))
         return [placed[index] for index in self.of_layer]
 
 
-def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOptions) -> Slot:
+def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOptions, vocabulary: int = 3) -> Slot:
     """The slot that a config node describes: `name`, `share`, `layers`, and the encoding's own options.
+
+    `vocabulary` is the number of token ids on the slot's side, for encodings that have a table by word.
 
     Raises:
         UserError, OptionError: with the config path of the slot.
@@ -66,9 +71,9 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     target = options.get("_target_")
     entry = located(options["name"], target) if target else encodings[options["name"]]
     depth = model.encoder_layers if role == "encoder" else model.decoder_layers
-    share = options.get("share") or entry.cls.share  # type: ignore[attr-defined]
+    share = options.get("share") or entry.cls.published_share(own)  # type: ignore[attr-defined]
     served = served_layers(options.get("layers", "all"), depth, path)
-    refuse_misplaced(entry.cls, role, share, options.get("layers", "all"), path)
+    refuse_role(entry, role, path)
 
     def build(layer: int) -> PositionalEncoding:
         injected = {
@@ -78,6 +83,7 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
             "layers": depth,
             "layer": layer,
             "role": role,
+            "vocabulary": vocabulary,
             "embedding_std": 1.0,
         }
         try:
@@ -87,6 +93,7 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
         built.path = path
         return built
 
+    refuse_misplaced(build(served[0]), options["name"], model, role, options, path)
     modules = [build(served[0])] if share == "stack" else [build(layer) for layer in served]
     for twin in modules[1:]:
         for name in twin.shared:
@@ -107,18 +114,33 @@ def served_layers(layers: Any, depth: int, path: str) -> list[int]:
     return sorted(set(numbers))
 
 
-def refuse_misplaced(cls: type[PositionalEncoding], role: Role, share: str, layers: Any, path: str) -> None:
-    """Options under which an encoding would silently do nothing, or only in part."""
-    if share not in ("stack", "layer"):
+def refuse_role(entry: Entry, role: Role, path: str) -> None:
+    """Roles for which the method has no definition."""
+    reason = entry.cls.refuses.get(role)  # type: ignore[attr-defined]
+    if reason:
+        raise UserError(f"{path}={entry.name} can't serve {ROLES[role]}: {reason}")
+
+
+def refuse_misplaced(
+    encoding: PositionalEncoding, name: str, model: ModelOptions, role: Role, options: Mapping[str, Any], path: str
+) -> None:
+    """Options under which an encoding would silently do nothing, only in part, or something else than published."""
+    share, layers = options.get("share"), options.get("layers", "all")
+    if share not in (None, "stack", "layer"):
         raise OptionError("share", share, "is not one of stack, layer", path)
-    if not cls.overrides("embed"):
+    if encoding.needs_attention_bias and model.attention_bias not in encoding.needs_attention_bias:
+        raise UserError(
+            f"{path}={name} needs model.attention_bias={' or '.join(encoding.needs_attention_bias)}, "
+            f"not {model.attention_bias}: {encoding.bias_reason}"
+        )
+    if not encoding.acts("embed"):
         return
     if role == "cross":
         raise UserError(
-            f"{path}={cls.__name__.lower()} acts on the input of a stack, and cross-attention has none of its own; "
+            f"{path}={name} acts on the input of a stack, and cross-attention has none of its own; "
             "set it as encoding or decoder_encoding, or choose one that acts on attention"
         )
     if share == "layer" or layers != "all":
         raise UserError(
-            f"{path}: {cls.__name__} acts on the input of the stack, so {path}.share and {path}.layers can't be set"
+            f"{path}: {name} acts on the input of the stack, so {path}.share and {path}.layers can't be set"
         )

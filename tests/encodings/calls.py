@@ -28,6 +28,7 @@ def make(
         "layers": 2,
         "layer": 0,
         "role": role,
+        "vocabulary": 11,
         "embedding_std": 1.0,
     }
     with torch.random.fork_rng(devices=[]):

@@ -17,8 +17,9 @@ from relformer.errors import OptionError, UserError
 from relformer.model import ModelOptions
 from relformer.model.slot import build_slot
 from relformer.registry import encodings
+from tests.encodings.all_oracles import ORACLES
 from tests.encodings.calls import CPU, WIDTH, enliven, make, pair_bias, put, qkv, randn, ready
-from tests.encodings.oracles import ORACLES, Oracle
+from tests.encodings.oracles import Oracle
 
 NAMES = list(encodings)
 SAMPLED = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])

@@ -31,13 +31,19 @@ def node(name: str, **options: Any) -> dict[str, Any]:
     return {"name": name} | SMALL.get(name, {}) | options
 
 
+def sizes(name: str) -> dict[str, Any]:
+    """The model's options, with the biases that the encoding needs."""
+    needs = encodings[name].cls.needs_attention_bias  # type: ignore[attr-defined]
+    return SIZES | ({"attention_bias": needs[0]} if needs else {})
+
+
 def places() -> list[str]:
     """`rope` stands in encoder and decoder; `rope@cross` in all three slots."""
     found = []
     for name in encodings:
         found.append(name)
         with contextlib.suppress(UserError):
-            build_slot(node(name), "cross", "cross_encoding", ModelOptions(**SIZES))
+            build_slot(node(name), "cross", "cross_encoding", ModelOptions(**sizes(name)))
             found.append(f"{name}@cross")
     return found
 
@@ -47,8 +53,13 @@ PLACES = places()
 
 def config(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str, Any] = {}, **options: Any) -> Any:
     name, _, cross = place.partition("@")
-    made = {"seed": seed, "model": SIZES | dict(model), "encoding": node(name, **options)}
+    made = {"seed": seed, "model": sizes(name) | dict(model), "encoding": node(name, **options)}
     made["attention"] = {"backend": backend}
+    for role, slot in (("encoder", "encoding"), ("decoder", "decoder_encoding")):
+        if role in encodings[name].cls.refuses:  # type: ignore[attr-defined]
+            made |= {"encoding": node(name, **options), "decoder_encoding": node(name, **options)} | {
+                slot: node("none")
+            }
     return made | ({"cross_encoding": node(name, **options)} if cross else {})
 
 

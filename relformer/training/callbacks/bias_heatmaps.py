@@ -98,7 +98,7 @@ class BiasHeatmaps(pl.Callback):
 
     @torch.no_grad()
     def stack_tables(self, slot: Slot, device: torch.device) -> list[NDArray[np.float32]]:
-        tables = [e.table(self.distance().to(device)) for e in slot if e.overrides("table")]
+        tables = [e.table(self.distance().to(device)) for e in slot if e.acts("table")]
         return [table.float().cpu().numpy() for table in tables if table is not None]
 
     def maps(self, module: LightningModule) -> dict[str, NDArray[np.floating]]:

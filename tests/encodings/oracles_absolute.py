@@ -1,0 +1,5 @@
+"""Absolute encodings and samplers: the formulas as loops, in float64."""
+
+from tests.encodings.oracles import Oracle
+
+ORACLES: dict[str, Oracle] = {}

@@ -1,7 +1,7 @@
 """One slow oracle an encoding: loops over heads, queries and keys in float64, straight from the formulas.
 
-Nothing here comes from the implementation. A newly registered encoding gets an entry in `ORACLES`, here or in the file of
-its family (`all_oracles` joins them); where its logits are q·k alone, `Oracle()` will do.
+Nothing here comes from the implementation. A newly registered encoding gets an entry in `ORACLES`, here or in the file
+of its family (`all_oracles` joins them); where its logits are q·k alone, `Oracle()` will do.
 """
 
 import math

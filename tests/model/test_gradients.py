@@ -12,7 +12,7 @@ from relformer.registry import encodings
 from tests.encodings.calls import make, qkv, ready
 from tests.model.models import PAD, PLACES, SOURCES, TARGETS, batch, build, config, loss_of
 
-SERVED = [p for p in PLACES if serves(encodings[p.partition("@")[0]].cls)]  # type: ignore[arg-type]
+SERVED = [p for p in PLACES if all(serves(encoding) for slot in build(p).slots.values() for encoding in slot)]
 LONG = [p for p in PLACES if p not in SERVED]
 
 WHOLE_TABLES = ("bucket_weight", "distance_weight", "key_rows", "value_rows")

@@ -57,9 +57,7 @@ def config(place: str, seed: int = 1, backend: str = "auto", model: Mapping[str,
     made["attention"] = {"backend": backend}
     for role, slot in (("encoder", "encoding"), ("decoder", "decoder_encoding")):
         if role in encodings[name].cls.refuses:  # type: ignore[attr-defined]
-            made |= {"encoding": node(name, **options), "decoder_encoding": node(name, **options)} | {
-                slot: node("none")
-            }
+            made |= {"decoder_encoding": node(name, **options)} | {slot: node("none")}
     return made | ({"cross_encoding": node(name, **options)} if cross else {})
 
 

@@ -12,7 +12,7 @@ from relformer.encodings import Positions
 from relformer.registry import encodings
 from tests.encodings.calls import enliven, make, pair_bias, qkv, ready
 
-SERVED = [name for name in encodings if serves(encodings[name].cls)]  # type: ignore[arg-type]
+SERVED = [name for name in encodings if serves(make(name))]
 SAMPLED = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
 SPANS: dict[str, tuple[Positions, Positions]] = {
     "square": (range(6), range(6)),

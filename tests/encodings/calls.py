@@ -18,9 +18,14 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def make(
-    name: str, role: str = "encoder", *, heads: int = HEADS, head_dim: int = HEAD_DIM, **options: Any
+    name: str, role: str | None = None, *, heads: int = HEADS, head_dim: int = HEAD_DIM, **options: Any
 ) -> PositionalEncoding:
-    """A registered encoding, given what a builder injects; its parameters are the same in every run."""
+    """A registered encoding, given what a builder injects, in the first role it takes unless told.
+
+    Its parameters are the same in every run.
+    """
+    refused = encodings[name].cls.refuses  # type: ignore[attr-defined]
+    role = role or next(r for r in ("encoder", "decoder", "cross") if r not in refused)
     injected = {
         "heads": heads,
         "head_dim": head_dim,

@@ -29,11 +29,11 @@ class PositionalEncoding(nn.Module):
     A subclass overrides the hooks through which it acts and nothing else. Attention never asks for a name or a type.
     """
 
-    keys: ClassVar[Literal["after", "before"]] = "after"
+    keys: Literal["after", "before"] = "after"
     """The cache stores ``key(k)`` ("after"), or raw k, and ``key`` runs on all of them each step ("before")."""
     share: ClassVar[Literal["stack", "layer"]] = "stack"
     """The published choice: one module for all layers of a stack, or one a layer."""
-    shared: ClassVar[tuple[str, ...]] = ()
+    shared: tuple[str, ...] = ()
     """With one module a layer: parameters that are one object in all layers."""
     refuses: ClassVar[Mapping[Role, str]] = {}
     """Roles in which the method is not defined, with the reason and the spelling that works."""
@@ -41,6 +41,8 @@ class PositionalEncoding(nn.Module):
     """The values of `model.attention_bias` with which the method is what was published; empty where any is."""
     bias_reason: ClassVar[str] = ""
     """Why."""
+    also_in_cross_value: bool = False
+    """In an encoder: whether cross-attention's values read the encoder's input beside its output (ConvS2S)."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -81,6 +83,10 @@ class PositionalEncoding(nn.Module):
 
     def query_input(self, x: Tensor, span: Span) -> Tensor:
         """What the query projection reads: (B, Q, E) -> (B, Q, E)."""
+        return x
+
+    def key_input(self, x: Tensor, span: Span) -> Tensor:
+        """What the key projection reads: (B, K, E) -> (B, K, E)."""
         return x
 
     def features(self, x: Tensor) -> Tensor | None:

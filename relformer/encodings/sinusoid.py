@@ -19,10 +19,19 @@ Layout = Literal["interleaved", "concat", "fairseq"]
 
 def sinusoid(positions: Tensor, width: int, layout: Layout = "interleaved", base: float = 10000.0) -> Tensor:
     """Rows of the sinusoid in float32: (...,) positions -> (..., width); width must be even."""
+    return wave(positions, log_frequencies(width, layout, base, positions.device), layout)
+
+
+def log_frequencies(width: int, layout: Layout, base: float, device: torch.device | None = None) -> Tensor:
+    """ln w_c: (width / 2,) float32."""
     half = width // 2
-    channel = torch.arange(half, device=positions.device, dtype=torch.float32)
-    exponent = channel / max(half - 1, 1) if layout == "fairseq" else channel / half
-    angle = positions[..., None].float() * torch.exp(-math.log(base) * exponent)
+    channel = torch.arange(half, device=device, dtype=torch.float32)
+    return -math.log(base) * (channel / max(half - 1, 1) if layout == "fairseq" else channel / half)
+
+
+def wave(positions: Tensor, log_frequency: Tensor, layout: Layout) -> Tensor:
+    """Sines and cosines of positions times frequencies, in the layout's order: (...,) -> (..., 2 C)."""
+    angle = positions[..., None].float() * log_frequency.exp()
     if layout == "interleaved":
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
     return torch.cat((angle.sin(), angle.cos()), dim=-1)

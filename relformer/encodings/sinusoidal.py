@@ -1,29 +1,53 @@
 """Sinusoidal absolute positions (Vaswani et al. 2017, arXiv:1706.03762), added to the scaled token embeddings.
 
-    x'_t = sqrt(E) emb_t + p_t          p as in relformer.encodings.sinusoid
+    x'_t = sqrt(E) emb_t + alpha p_t          p as in relformer.encodings.sinusoid, alpha = 1
 
-Nothing is learned and any position can be computed; quality falls beyond the trained length all the same.
+Nothing is learned and any position can be computed; quality falls beyond the trained length all the same. With
+`scale: learned` alpha is a parameter that starts at 1 (Li et al. 2019, arXiv:1809.08895), with `frequencies: learned`
+the angular frequencies are, as logarithms.
 """
 
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
 from torch import Tensor
 
-from relformer.encodings.base import PositionalEncoding
-from relformer.encodings.sinusoid import Layout, sinusoid
+from relformer.encodings.injected import AbsoluteRows, Inject
+from relformer.encodings.parameters import constant, parameter
+from relformer.encodings.sinusoid import Layout, log_frequencies, wave
 from relformer.encodings.span import Positions, as_tensor
 from relformer.errors import OptionError, UserError
 from relformer.registry import register
 
 
-@register("sinusoidal", family="absolute", changes="input", learned="no", beyond="extends", paper="1706.03762")
-class Sinusoidal(PositionalEncoding):
-    def __init__(self, width: int, *, layout: Layout = "interleaved", base: float = 10000.0) -> None:
+@register("sinusoidal", family="absolute", changes="input", learned="option", beyond="extends", paper="1706.03762")
+class Sinusoidal(AbsoluteRows):
+    def __init__(
+        self,
+        width: int,
+        *,
+        layout: Layout = "interleaved",
+        base: float = 10000.0,
+        scale: Literal["fixed", "learned"] = "fixed",
+        frequencies: Literal["fixed", "learned"] = "fixed",
+        inject: Inject = "input",
+    ) -> None:
         super().__init__()
         if width % 2:
             raise UserError(f"a sinusoid needs an even width, but model.width={width}; choose an even model.width")
         if base <= 1:
             raise OptionError("base", base, "must be greater than 1; the paper uses 10000")
         self.layout: Layout = layout
-        self.base = base
+        self.inject = inject
+        self.amplitude = parameter(constant(1.0), 1) if scale == "learned" else None
+        start = log_frequencies(width, layout, base)
+        if frequencies == "learned":
+            self.log_frequency = parameter(lambda tensor, generator: tensor.copy_(start), width // 2)
+        else:
+            self.constant("log_frequency", start)
 
-    def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
-        return x + sinusoid(as_tensor(positions, x.device), x.shape[-1], self.layout, self.base).to(x.dtype)
+    def rows(self, positions: Positions, device: torch.device) -> Tensor:
+        rows = wave(as_tensor(positions, device), self.log_frequency.float(), self.layout)
+        return rows if self.amplitude is None else rows * self.amplitude.float()

@@ -50,12 +50,12 @@ class Attention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
 
-    def memory(self, x: Tensor, placed: Placed) -> Memory:
-        """Keys and values of new inputs: (B, K, E) -> Memory."""
-        k = self.split(self.key(x))
+    def memory(self, x: Tensor, placed: Placed, values: Tensor | None = None) -> Memory:
+        """Keys and values of new inputs (B, K, E); `values` where the value projection reads something else."""
+        k = self.split(self.key(placed.encoding.key_input(x, placed.fresh)))
         if placed.encoding.keys == "after":
             k = placed.encoding.key(k, placed.fresh)
-        return Memory(k, self.split(self.value(x)), placed.encoding.features(x))
+        return Memory(k, self.split(self.value(x if values is None else values)), placed.encoding.features(x))
 
     def forward(self, x: Tensor, memory: Memory, placed: Placed, padding: Tensor | None, causal: bool) -> Tensor:
         """Queries from x (B, Q, E) to a memory: (B, Q, E). `padding` (B, K) is True where a key is a token."""

@@ -15,7 +15,6 @@ from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
 from relformer.registry import Entry, encodings, located
 
-
 ROLES: dict[Role, str] = {"encoder": "an encoder", "decoder": "a decoder", "cross": "cross-attention"}
 
 
@@ -54,7 +53,7 @@ class Slot(nn.Module):
         placed = []
         for encoding in self:
             span = encoding.ready(call)
-            apart = alone is not call and encoding.acts("key")
+            apart = alone is not call and (encoding.acts("key") or encoding.acts("key_input"))
             placed.append(Placed(encoding, span, encoding.ready(alone) if apart else span))
         return [placed[index] for index in self.of_layer]
 
@@ -97,7 +96,8 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     modules = [build(served[0])] if share == "stack" else [build(layer) for layer in served]
     for twin in modules[1:]:
         for name in twin.shared:
-            setattr(twin, name, getattr(modules[0], name))
+            path, _, leaf = name.rpartition(".")
+            setattr(twin.get_submodule(path), leaf, modules[0].get_parameter(name))
     of_layer = [0 if share == "stack" else served.index(n) if n in served else -1 for n in range(depth)]
     if len(served) < depth:
         modules.append(NoPositions())
@@ -133,7 +133,7 @@ def refuse_misplaced(
             f"{path}={name} needs model.attention_bias={' or '.join(encoding.needs_attention_bias)}, "
             f"not {model.attention_bias}: {encoding.bias_reason}"
         )
-    if not encoding.acts("embed"):
+    if not (encoding.acts("embed") or encoding.acts("positions")):
         return
     if role == "cross":
         raise UserError(

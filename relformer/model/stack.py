@@ -18,11 +18,15 @@ from relformer.model.slot import Placed, Slot
 
 @dataclass(frozen=True)
 class Encoded:
-    """A source batch after the encoder: states (B, S, E), padding (B, S) True at tokens, and its positions."""
+    """A source batch after the encoder: states (B, S, E), padding (B, S) True at tokens, and its positions.
+
+    `values` (B, S, E) is what cross-attention's value projections read.
+    """
 
     states: Tensor
     padding: Tensor
     positions: Positions
+    values: Tensor
 
 
 @dataclass
@@ -90,9 +94,11 @@ class Encoder(nn.Module):
         positions = self.slot.first.positions(length, batch, x.device)
         x = self.dropout(self.slot.first.embed(x, tokens, positions))
         placed = self.slot.place(positions, positions, positions, length, x.device)
+        states = x
         for layer, where in zip(self.layers, placed, strict=True):
-            x = layer(x, where, padding)
-        return Encoded(self.norm(x), padding, positions)
+            states = layer(states, where, padding)
+        states = self.norm(states)
+        return Encoded(states, padding, positions, states + x if self.slot.first.also_in_cross_value else states)
 
 
 class Decoder(nn.Module):
@@ -105,10 +111,10 @@ class Decoder(nn.Module):
 
     def start(self, encoded: Encoded, planned: int) -> Cache:
         """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
-        states, source = encoded.states, encoded.positions
+        source, states = encoded.positions, encoded.states
         positions = self.slot.first.positions(planned, len(states), states.device)
         placed = self.cross.place(source, source, source, count(source), states.device)
-        cross = [cross_memory(layer, states, where) for layer, where in zip(self.layers, placed, strict=True)]
+        cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
         return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
 
     def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
@@ -125,6 +131,6 @@ class Decoder(nn.Module):
         return self.norm(x)
 
 
-def cross_memory(layer: nn.Module, states: Tensor, where: Placed) -> Memory:
+def cross_memory(layer: nn.Module, encoded: Encoded, where: Placed) -> Memory:
     assert isinstance(layer, DecoderLayer)
-    return layer.cross_attention.memory(states, where)
+    return layer.cross_attention.memory(encoded.states, where, encoded.values)

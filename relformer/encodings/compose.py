@@ -1,0 +1,162 @@
+"""Several encodings in one slot, each through its own hooks.
+
+    encoding=compose 'encoding.parts=[{name: window, width: 8}, {name: rope}]'
+
+Positions come from the first part that samples them; inputs, queries, keys and logits pass through the parts in order;
+tables, biases and what is added to the output are summed, visible distances intersected. At most one part may set the
+multiplier of q·k, and at most one may keep features beside the keys. Each part is checked like an encoding of its own:
+`encoding.parts[1].widht`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from relformer.encodings.base import PositionalEncoding, Role
+from relformer.encodings.span import Positions, Span
+from relformer.errors import OptionError, UserError
+from relformer.registry import encodings, register
+
+DEFAULT: list[Any] = [{"name": "rope"}, {"name": "alibi"}]
+
+
+@register("compose", family="combination", changes="what its parts change", learned="parts", beyond="parts", paper="")
+class Compose(PositionalEncoding):
+    keys = "before"  # the class has every hook; an instance may not need it
+
+    def __init__(
+        self,
+        heads: int,
+        head_dim: int,
+        width: int,
+        layers: int,
+        layer: int,
+        role: Role,
+        vocabulary: int,
+        embedding_std: float,
+        *,
+        parts: list[Any] = DEFAULT,
+    ) -> None:
+        super().__init__()
+        injected = {
+            "heads": heads,
+            "head_dim": head_dim,
+            "width": width,
+            "layers": layers,
+            "layer": layer,
+            "role": role,
+            "vocabulary": vocabulary,
+            "embedding_std": embedding_std,
+        }
+        if not parts:
+            raise OptionError("parts", parts, "lists nothing; give two or more, such as [{name: shape}, {name: rope}]")
+        self.parts = nn.ModuleList(build_part(number, part, injected) for number, part in enumerate(parts))
+        self.shared = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in part.shared)
+        rewritten = any(part.acts("key") for part in self) and any(part.acts("score") for part in self)
+        self.keys = "before" if rewritten or any(part.keys == "before" for part in self) else "after"
+        self.also_in_cross_value = any(part.also_in_cross_value for part in self)
+        for hook, what in (("scale", "sets the multiplier of q·k"), ("features", "keeps features beside the keys")):
+            if sum(part.acts(hook) for part in self) > 1:
+                raise OptionError("parts", [part["name"] for part in parts], f"has more than one part that {what}")
+
+    def __iter__(self) -> Any:
+        return iter(self.parts)
+
+    @classmethod
+    def published_share(cls, options: Mapping[str, Any]) -> str:
+        """One module a layer as soon as one part is published that way."""
+        classes = [
+            encodings[part["name"]].cls for part in options.get("parts", DEFAULT) if part.get("name") in encodings
+        ]
+        return "layer" if any(each.share == "layer" for each in classes) else "stack"  # type: ignore[attr-defined]
+
+    def acts(self, hook: str) -> bool:
+        return any(part.acts(hook) for part in self)
+
+    def max_positions(self) -> int | None:
+        limits = [limit for part in self if (limit := part.max_positions()) is not None]
+        return min(limits, default=None)
+
+    def positions(self, length: int, batch: int, device: torch.device) -> Positions:
+        sampler: PositionalEncoding | None = next((part for part in self if part.acts("positions")), None)
+        return range(length) if sampler is None else sampler.positions(length, batch, device)
+
+    def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
+        return reduce(lambda x, part: part.embed(x, tokens, positions), self, x)
+
+    def prepare(self, span: Span) -> list[Span]:
+        """The span of each part."""
+        return [part.ready(span) for part in self]
+
+    def through(self, x: Tensor, span: Span, step: Callable[[PositionalEncoding, Tensor, Span], Tensor]) -> Tensor:
+        for part, own in zip(self, span.prepared, strict=True):
+            x = step(part, x, own)
+        return x
+
+    def query_input(self, x: Tensor, span: Span) -> Tensor:
+        return self.through(x, span, lambda part, x, own: part.query_input(x, own))
+
+    def key_input(self, x: Tensor, span: Span) -> Tensor:
+        return self.through(x, span, lambda part, x, own: part.key_input(x, own))
+
+    def features(self, x: Tensor) -> Tensor | None:
+        return next((part.features(x) for part in self if part.acts("features")), None)
+
+    def query(self, q: Tensor, span: Span) -> Tensor:
+        return self.through(q, span, lambda part, q, own: part.query(q, own))
+
+    def key(self, k: Tensor, span: Span) -> Tensor:
+        return self.through(k, span, lambda part, k, own: part.key(k, own))
+
+    def scale(self, head_dim: int) -> float:
+        return next((part.scale(head_dim) for part in self if part.acts("scale")), super().scale(head_dim))
+
+    def table(self, distance: Tensor) -> Tensor | None:
+        return added(part.table(distance) for part in self)
+
+    def bias(self, span: Span) -> Tensor | None:
+        return added(part.bias(own) for part, own in zip(self, span.prepared, strict=True))
+
+    def visible(self, distance: Tensor) -> Tensor | None:
+        seen = [mask for part in self if (mask := part.visible(distance)) is not None]
+        return reduce(torch.logical_and, seen) if seen else None
+
+    def score(
+        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
+    ) -> Tensor:
+        for part, own in zip(self, span.prepared, strict=True):
+            scores = part.score(scores, q, k, features, own, keep)
+        return scores
+
+    def value(self, weights: Tensor, span: Span) -> Tensor | None:
+        return added(part.value(weights, own) for part, own in zip(self, span.prepared, strict=True))
+
+
+def build_part(number: int, part: Any, injected: dict[str, Any]) -> PositionalEncoding:
+    """One part, with the path of its options: `parts[1].width`."""
+    if not isinstance(part, Mapping) or "name" not in part:
+        raise OptionError(f"parts[{number}]", part, "is not an encoding's options; write {name: rope, base: 500}")
+    if part["name"] == "compose":
+        raise OptionError(f"parts[{number}].name", "compose", "can't be a part of itself; list the parts in one list")
+    entry = encodings[part["name"]]
+    role: Role = injected["role"]
+    if reason := entry.cls.refuses.get(role):  # type: ignore[attr-defined]
+        raise OptionError(f"parts[{number}].name", part["name"], f"can't serve this slot: {reason}")
+    try:
+        built: PositionalEncoding = entry.build(injected, {key: value for key, value in part.items() if key != "name"})
+    except OptionError as error:
+        raise OptionError(f"parts[{number}].{error.option}", error.value, error.rule) from None
+    except UserError as error:
+        raise UserError(f"parts[{number}]: {error}") from None
+    return built
+
+
+def added(terms: Any) -> Tensor | None:
+    """The sum of the terms that are there."""
+    there = [term for term in terms if term is not None]
+    return reduce(torch.add, there) if there else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ DEFAULT: list[Any] = [{"name": "rope"}, {"name": "alibi"}]
 
 @register("compose", family="combination", changes="what its parts change", learned="parts", beyond="parts", paper="")
 class Compose(PositionalEncoding):
-    keys = "before"  # the class has every hook; an instance may not need it
+    keys: Literal["after", "before"] = "before"  # the class has every hook; an instance may not need it
 
     def __init__(
         self,

@@ -63,6 +63,6 @@ class Randomized(SampledPositions):
     def refuse(self, length: int, needed: int) -> None:
         if needed > self.max_position:
             raise LengthError(
-                f"a sequence of {length} positions (BOS and EOS count) needs {self.path}.max_position={needed}, but it is "
-                f"{self.max_position}; raise it, or {self.path}.eval_length"
+                f"a sequence of {length} positions (BOS and EOS count) needs {self.path}.max_position={needed}, "
+                f"but it is {self.max_position}; raise it, or {self.path}.eval_length"
             )

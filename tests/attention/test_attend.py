@@ -10,7 +10,7 @@ from relformer.attention import attend, visible_pairs
 from relformer.attention.sdpa import serves
 from relformer.encodings import Positions
 from relformer.registry import encodings
-from tests.encodings.calls import enliven, make, qkv, ready
+from tests.encodings.calls import enliven, make, pair_bias, qkv, ready
 
 SERVED = [name for name in encodings if serves(encodings[name].cls)]  # type: ignore[arg-type]
 SAMPLED = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
@@ -49,6 +49,16 @@ def test_backends_agree_forward_and_backward(name: str, spans: str, masks: dict[
         assert len(other) == len(results[0])
         for got, wanted in zip(other, results[0], strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["dense", "sdpa", "auto"])
+@torch.no_grad()
+def test_the_scale_is_the_encodings_on_every_backend(backend: str) -> None:
+    encoding = make("t5", scale=1.0)
+    q, k, v = qkv(6, 6)
+    span = ready(encoding, range(6), range(6))
+    logits = q @ k.mT + pair_bias(encoding, range(6), range(6))
+    torch.testing.assert_close(attend(q, k, v, encoding, span, backend=backend), logits.softmax(-1) @ v)
 
 
 @pytest.mark.parametrize("backend", ["dense", "sdpa", "auto"])

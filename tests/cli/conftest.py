@@ -15,7 +15,6 @@ RUN = (
     "eval.every=4",
     "callbacks.last_checkpoint.every_n_train_steps=3",
     "callbacks.bias_heatmaps.every_n_steps=6",
-    "callbacks.progress=null",
 )
 """Has all that a resume could get wrong: dropout, accumulated batches, validations and checkpoints on the way."""
 

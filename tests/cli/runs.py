@@ -46,7 +46,9 @@ def relformer(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, 
     """`python train.py ...` where `script`, else `python -m relformer ...`."""
     command = [sys.executable, str(ROOT / "train.py")] if script else [sys.executable, "-m", "relformer"]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    full = environment(HOME=str(cwd)) | ({} if script else {"PYTHONPATH": path}) | dict(env or {})
+    home = cwd.parent / f"{cwd.name}-home"
+    home.mkdir(exist_ok=True)
+    full = environment(HOME=str(home)) | ({} if script else {"PYTHONPATH": path}) | dict(env or {})
     done = subprocess.run(
         [*command, *arguments], cwd=cwd, env=full, capture_output=True, text=True, timeout=300, check=False
     )

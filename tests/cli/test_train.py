@@ -14,7 +14,7 @@ SETS = ["val_iid", "val_longer", "test_iid", "test_longer"]
 
 
 def test_a_run_says_what_it_is(trained: Trained) -> None:
-    run, ended = trained
+    _, ended = trained
     assert "Traceback" not in ended.error
     lines = ended.out.splitlines()
     for role, encoding in (("encoder", "t5"), ("decoder", "t5"), ("cross", "none")):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.image import imread
 
 from tests.cli.runs import TINY, environment, losses, metrics, relformer, run_directories
 
@@ -64,7 +65,10 @@ def test_one_run_holds_config_losses_and_images(home: Path) -> None:
     exact = metrics(run)["checkpoints"]["last"]["test_longer"]
     assert final["test/longer/loss"] == pytest.approx(exact["loss"])
     assert final["test/longer/exact_match"] == exact["exact_match"]
-    pictures = [item for item in history if "bias/encoder.filenames" in item or "bias/encoder" in item]
-    assert [item["trainer/global_step"] for item in pictures] == [0, 2]
-    assert {path.suffix for path in (folder / "files" / "media" / "images" / "bias").iterdir()} == {".png"}
+    for stack in ("encoder", "decoder"):
+        pictures = [item for item in history if f"bias/{stack}.path" in item]
+        assert [item["trainer/global_step"] for item in pictures] == [0, 2]
+        assert [item[f"bias/{stack}.caption"].split(":")[0] for item in pictures] == ["step 0", "step 2"]
+        for item in pictures:
+            assert imread(folder / "files" / item[f"bias/{stack}.path"]).ndim == 3
     assert found[-1]["exit"].get("exit_code", 0) == 0

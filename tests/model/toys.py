@@ -74,13 +74,16 @@ class KeyGate(PositionalEncoding):
 
 
 class Counting(PositionalEncoding):
-    """`score` with `keep`: adds how many of the visible keys from this one on fit the query."""
+    """`score` with `keep`: adds the square of how many of the visible keys from this one on fit the query.
+
+    Without the square, hidden keys at the end would move all logits of a row alike, and so nothing.
+    """
 
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
         gates = scores.sigmoid() if keep is None else scores.sigmoid() * keep
-        return scores + 0.5 * gates.flip(-1).cumsum(-1).flip(-1)
+        return scores + 0.2 * gates.flip(-1).cumsum(-1).flip(-1).square()
 
 
 class QueryInput(PositionalEncoding):

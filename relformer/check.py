@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -25,7 +25,18 @@ from relformer.training.schedulers import SCHEDULERS
 
 LISTED = OmegaConf.load(conf_dir() / "trainer" / "default.yaml")
 """The Trainer's arguments that need no look at its signature, which takes seconds to import."""
+SET_BY_RUN = {
+    "logger": ", from logger=wandb, csv, tensorboard or none",
+    "callbacks": ", from the callbacks group: +callbacks.mine._target_=...",
+    "val_check_interval": ", from eval.every",
+    "check_val_every_n_epoch": ", from eval.every",
+    "plugins": "",
+    "default_root_dir": ", from hydra.run.dir",
+    "use_distributed_sampler": ", since the batches are planned for each rank",
+    "max_epochs": ": training is counted in steps, trainer.max_steps",
+}
 LOGGERS = ("wandb", "csv", "tensorboard", "none")
+MODES = ("auto", "online", "offline", "disabled")
 
 
 def check(config: DictConfig) -> None:
@@ -44,8 +55,8 @@ def check(config: DictConfig) -> None:
                 faults.append(str(fault))
             return None
 
-    for part in (check_numbers, check_trainer, check_optimizer):
-        attempt(partial(part, config))
+    faults += map(str, (*root_faults(config), *trainer_faults(config)))
+    attempt(partial(check_optimizer, config))
     options = attempt(partial(model_options, config)) or ModelOptions()
     for role, slot in zip(get_args(Role), SLOTS, strict=True):
         attempt(partial(check_slot, config, role, slot, options))
@@ -64,52 +75,59 @@ def check_slot(config: DictConfig, role: Role, path: str, model: ModelOptions) -
         build_slot(plain(config, path)[path], role, path, model)
 
 
-def check_numbers(config: DictConfig) -> None:
+def root_faults(config: DictConfig) -> Iterator[UserError]:
     if not isinstance(config.seed, int):
-        raise UserError(f"seed: {config.seed!r} is not an integer")
+        yield UserError(f"seed: {config.seed!r} is not an integer")
+    for path in ("name", "paths.log_dir"):
+        if not isinstance(OmegaConf.select(config, path), str):
+            yield UserError(f"{path}={OmegaConf.select(config, path)!r} is not a name")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
-        raise UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
+        yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:
-        raise OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
+        yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     if config.eval.every < 1:
-        raise OptionError("every", config.eval.every, "must be at least 1: it counts optimizer steps", "eval")
+        yield OptionError("every", config.eval.every, "must be at least 1: it counts optimizer steps", "eval")
     for path, cls in (("attention", AttentionOptions), ("eval", EvalOptions)):
         if wrong := wrong_choice(config[path], cls):
-            raise OptionError(wrong[0], wrong[1], f"is not one of {wrong[2]}", path)
+            yield OptionError(wrong[0], wrong[1], f"is not one of {wrong[2]}", path)
     if config.scheduler.name not in SCHEDULERS:
         near = did_you_mean(str(config.scheduler.name), SCHEDULERS)
-        raise UserError(f"no scheduler {config.scheduler.name!r}{near}\n  schedulers: {', '.join(SCHEDULERS)}")
-    if not isinstance(config.scheduler.warmup_steps, int) or config.scheduler.warmup_steps < 0:
-        raise OptionError(
-            "warmup_steps", config.scheduler.warmup_steps, "is not a number of steps from 0 on", "scheduler"
-        )
-    if config.logger.name not in LOGGERS:
-        raise UserError(f"no logger {config.logger.name!r}; loggers: {', '.join(LOGGERS)}")
+        yield UserError(f"no scheduler {config.scheduler.name!r}{near}\n  schedulers: {', '.join(SCHEDULERS)}")
+    warmup = config.scheduler.warmup_steps
+    if not isinstance(warmup, int) or warmup < 0:
+        yield OptionError("warmup_steps", warmup, "is not a number of steps from 0 on", "scheduler")
+    for option, choices in (("name", LOGGERS), ("mode", MODES)):
+        if config.logger.get(option, choices[0]) not in choices:
+            yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
 
 
-def check_trainer(config: DictConfig) -> None:
+def trainer_faults(config: DictConfig) -> Iterator[UserError]:
     trainer = config.trainer
-    if unlisted := set(trainer) - set(LISTED):
+    if unlisted := set(map(str, trainer)) - set(map(str, LISTED)):
         from lightning.pytorch import Trainer
 
         known = inspect.signature(Trainer.__init__).parameters
-        for name in sorted(set(map(str, unlisted)) - set(known)):
-            raise UserError(f"Lightning's Trainer has no argument {name!r}{did_you_mean(name, known)}")
+        for name in sorted(unlisted):
+            if name not in known:
+                yield UserError(f"Lightning's Trainer has no argument {name!r}{did_you_mean(name, known)}")
+            if name in SET_BY_RUN:
+                yield UserError(f"trainer.{name} is set by the run itself{SET_BY_RUN[name]}")
     for name in ("max_steps", "accumulate_grad_batches", "num_nodes"):
         if not isinstance(trainer[name], int) or trainer[name] < 1:
-            raise OptionError(name, trainer[name], "must be an integer of at least 1", "trainer")
+            yield OptionError(name, trainer[name], "must be an integer of at least 1", "trainer")
     if trainer.gradient_clip_val and "mixed" in str(trainer.precision) and config.optimizer.get("fused"):
-        raise UserError(
+        yield UserError(
             f"trainer.gradient_clip_val={trainer.gradient_clip_val} with trainer.precision={trainer.precision} needs "
             "optimizer.fused=false: Lightning does not clip before a fused step in mixed precision"
         )
     devices, size = trainer.devices, config.data.batch_size
     if not (devices == "auto" or isinstance(devices, ListConfig) or (isinstance(devices, int) and devices >= 1)):
-        raise OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
-    total = trainer.num_nodes * (devices if isinstance(devices, int) else 1)
-    if total > size:
-        rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
-        raise OptionError("batch_size", size, rule, "data")
+        yield OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
+    elif isinstance(trainer.num_nodes, int):
+        total = trainer.num_nodes * (devices if isinstance(devices, int) else 1)
+        if total > size:
+            rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
+            yield OptionError("batch_size", size, rule, "data")
 
 
 def check_optimizer(config: DictConfig) -> None:

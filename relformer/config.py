@@ -37,6 +37,8 @@ TYPES = {
     "bool": "true or false",
     "String": "a string",
 }
+USERS_FAULTS = ("MisconfigurationException", "InstantiationException")
+"""What Lightning and Hydra raise for options and paths that they do not know."""
 SEARCH_PATH = "hydra.searchpath"
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
 
@@ -114,6 +116,9 @@ def compose(overrides: list[str]) -> DictConfig:
 
 def _compose(overrides: list[str]) -> DictConfig:
     parsed = OverridesParser.create().parse_overrides(overrides)
+    for override in parsed:
+        if not override.key_or_group:
+            raise UserError(f"{override.input_line!r} has no key; write key=value")
     loader = GlobalHydra.instance().config_loader()
     groups = {o.key_or_group for o in parsed if loader.get_group_options(o.key_or_group)}
     elsewhere = any(o.key_or_group == SEARCH_PATH for o in parsed)
@@ -133,8 +138,14 @@ def check_choice(override: Override, options: list[str]) -> None:
     """Whether the options of a config group have what an override chooses."""
     group, value = override.key_or_group, override.value()
     slot = override.package or group
-    if group == "encoding" and value is None and override.package in (None, "cross_encoding"):
+    if override.is_delete():
+        if slot in ("decoder_encoding", "experiment"):
+            return
+        raise UserError(f"~{slot} would leave a run without {slot}; choose one of {', '.join(options)}")
+    if value is None and group == "encoding":
         raise UserError(f"{slot}=null is not an encoding; did you mean {slot}=none?")
+    if value is None and slot != "experiment":
+        raise UserError(f"{slot}=null would leave a run without {slot}; choose one of {', '.join(options)}")
     chosen = value.list if isinstance(value, ChoiceSweep) else [value]
     for name in chosen:
         if isinstance(name, str) and name not in options and "/" not in name:
@@ -201,6 +212,8 @@ def update(config: DictConfig, overrides: list[str]) -> None:
     """
     try:
         for override in OverridesParser.create().parse_overrides(overrides):
+            if override.is_sweep_override() or override.is_delete():
+                raise UserError(f"{override.input_line!r}: give one value, such as {override.key_or_group}=...")
             check_key(override.key_or_group, config)
             OmegaConf.update(config, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException) as error:
@@ -227,8 +240,8 @@ def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
         cause = innermost(error)
         if isinstance(cause, UserError):
             raise cause from None
-        if isinstance(cause, TypeError | ValueError) or type(cause).__name__ == "MisconfigurationException":
-            said = " ".join(str(cause).split())
+        if isinstance(cause, TypeError | ValueError | ImportError) or type(cause).__name__ in USERS_FAULTS:
+            said = " ".join(str(cause).split(", set env var")[0].split())
             raise UserError(f"{node['_target_']} does not take these options: {said}") from None
         raise
 

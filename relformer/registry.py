@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import types
 import typing
 import warnings
 from collections.abc import Callable, Iterable
@@ -53,14 +54,13 @@ class Entry:
         known = self.options()
         for option, value in options.items():
             if option not in known:
-                raise UserError(
-                    f"{self.name!r} has no option {option!r}{did_you_mean(option, known)}\n"
-                    f"  options: {', '.join(known) or 'none'}"
-                )
-            if typing.get_origin(known[option].type) is Literal and value not in typing.get_args(known[option].type):
-                raise OptionError(
-                    option, value, f"is not one of {', '.join(map(str, typing.get_args(known[option].type)))}"
-                )
+                rule = f"is not an option of {self.name}{did_you_mean(option, known)}"
+                raise OptionError(option, value, f"{rule}\n  options: {', '.join(known) or 'none'}")
+            if typing.get_origin(known[option].type) is Literal:
+                if value not in (choices := typing.get_args(known[option].type)):
+                    raise OptionError(option, value, f"is not one of {', '.join(map(str, choices))}")
+            elif not fits(value, known[option].type):
+                raise OptionError(option, value, f"is not {described(known[option].type)}")
         wanted = inspect.signature(self.constructor).parameters
         return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **options)
 
@@ -102,6 +102,24 @@ class Registry:
 encodings = Registry("encoding")
 tasks = Registry("data")
 register = encodings.register
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of an option's type; an integer is a number too, true and false are not."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return any(fits(value, arm) for arm in typing.get_args(kind))
+    kind = typing.get_origin(kind) or kind
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def described(kind: Any) -> str:
+    """An option's type in words."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join(described(arm) for arm in typing.get_args(kind))
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list"}
+    return "null" if kind is types.NoneType else words.get(typing.get_origin(kind) or kind, str(kind))
 
 
 def located(name: str, target: str) -> Entry:

@@ -10,6 +10,7 @@ from torch import Tensor
 from relformer.attention.dense import dense
 from relformer.attention.sdpa import refuse_sdpa, sdpa, serves
 from relformer.encodings import PositionalEncoding, Span
+from relformer.errors import UserError
 
 Backend = Literal["auto", "dense", "sdpa"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
@@ -43,12 +44,14 @@ def attend(
         (B, H, Q, D); a query with no key to see gets zeros.
 
     Raises:
-        UserError: backend=sdpa with an encoding that acts on logits or values.
+        UserError: an unknown backend, or backend=sdpa with an encoding that acts on logits or values.
     """
     query = encoding.query(q, span)
     key = k if keys_done else encoding.key(k, span)
     keep = visible_pairs(encoding, span, padding, causal)
     bias = additive_bias(encoding, span, q.dtype)
+    if backend not in BACKENDS:
+        raise UserError(f"attention.backend={backend!r} is not one of {', '.join(BACKENDS)}")
     if backend == "sdpa":
         refuse_sdpa(encoding)
     if backend == "sdpa" or (backend == "auto" and serves(encoding) and not slow_on_sdpa(bias)):
@@ -81,9 +84,10 @@ def visible_pairs(encoding: PositionalEncoding, span: Span, padding: Tensor | No
 
 
 def additive_bias(encoding: PositionalEncoding, span: Span, dtype: torch.dtype) -> Tensor | None:
-    """Table and bias of the encoding for all pairs: broadcastable to (B, H, Q, K), cast last."""
+    """Table and bias of the encoding for all pairs: broadcastable to (B, H, Q, K), made in float32 and cast last."""
     bias = None if span.table is None else span.relative.expand(span.table)
-    more = encoding.bias(span)
+    with torch.autocast(span.device.type, enabled=False):
+        more = encoding.bias(span)
     if more is not None:
         more = more if more.dim() == 4 else more[None]
         bias = more if bias is None else bias + more

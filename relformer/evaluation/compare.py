@@ -28,14 +28,16 @@ class Group:
     config: dict[str, Any]
     runs: dict[int, dict[str, Any]]
 
-    def exact_match(self, name: str) -> list[float]:
-        """Of one set, one value a seed, from the checkpoint that each run reports."""
+    def values(self, name: str, figure: str = "exact_match") -> list[float]:
+        """A figure of one set, one value a seed, from the checkpoint that each run reports."""
         reported = [run["checkpoints"][run["checkpoint"]] for run in self.runs.values()]
-        return [figures[name]["exact_match"] for figures in reported if name in figures]
+        return [figures[name][figure] for figures in reported if name in figures]
 
 
 def compare_runs(paths: Iterable[str]) -> list[Group]:
     """Print mean, standard deviation, range and n over seeds of every test set, best longer result first.
+
+    Beyond the trained distribution exact match may be 0 for all, so the correct prefix stands beside it.
 
     Raises:
         UserError: no finished run below the paths.
@@ -46,25 +48,28 @@ def compare_runs(paths: Iterable[str]) -> list[Group]:
     )
     table = Table(box=box.MARKDOWN)
     table.add_column("runs")
-    for name in names:
-        table.add_column(f"{name}: mean ± sd (range)", justify="right")
+    columns = [(name, "exact_match") for name in names]
+    columns += [(name, "correct_prefix") for name in names if name != "test_iid"]
+    for name, figure in columns:
+        table.add_column(f"{name}, {figure.replace('_', ' ')}", justify="right")
     table.add_column("seeds", justify="right")
     table.add_column("s/step", justify="right")
     table.add_column("parameters (position)", justify="right")
     labels = label_groups([group.config for group in groups])
-    order = sorted(range(len(groups)), key=lambda i: -statistics.mean(groups[i].exact_match(names[-1]) or [0.0]))
+    order = sorted(range(len(groups)), key=lambda i: -statistics.mean(groups[i].values(*columns[-1]) or [0.0]))
     for i in order:
         group = groups[i]
         cost = [run["cost"] for run in group.runs.values()]
         seconds = [c["seconds_per_step"] for c in cost if c["seconds_per_step"]]
         table.add_row(
             labels[i],
-            *(spread(group.exact_match(name)) for name in names),
+            *(spread(group.values(name, figure)) for name, figure in columns),
             str(len(group.runs)),
             f"{statistics.median(seconds):.3f}" if seconds else "",
             f"{cost[0]['parameters']:,} ({cost[0]['position_parameters']:,})",
         )
     Console(width=None if Console().is_terminal else 200).print(table)
+    print("mean ± standard deviation (range) over seeds")
     for i in order:
         for warning in warnings_of(groups[i]):
             print(f"{labels[i]}: {warning}")
@@ -127,6 +132,6 @@ def spread(values: list[float]) -> str:
 def warnings_of(group: Group) -> Iterable[str]:
     if len(group.runs) < SEEDS:
         yield f"{len(group.runs)} seeds; fewer than {SEEDS} can't separate two encodings"
-    iid = group.exact_match("test_iid")
+    iid = group.values("test_iid")
     if weak := [value for value in iid if value < LEARNED]:
         yield f"{len(weak)} of {len(iid)} runs are below {LEARNED} in distribution: beyond-length not interpretable"

@@ -121,11 +121,14 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
     Raises:
         UserError: naming the option to raise.
     """
+    faults = []
     for role, length, side in (("encoder", source_length, "source"), ("decoder", target_length, "target")):
         first = model.slots[role].first
         limit = first.max_positions()
         if limit is not None and length > limit:
-            raise UserError(
+            faults.append(
                 f"the longest {side} has {length} positions (BOS and EOS count), more than {first.path}.max_length="
                 f"{limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
             )
+    if faults:
+        raise UserError("\nerror: ".join(faults))

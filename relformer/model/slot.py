@@ -109,7 +109,7 @@ def served_layers(layers: Any, depth: int, path: str) -> list[int]:
     if layers == "all":
         return list(range(depth))
     numbers = list(layers) if isinstance(layers, (list, tuple)) else None
-    if not numbers or any(not isinstance(n, int) or not 0 <= n < depth for n in numbers):
+    if not numbers or any(type(n) is not int or not 0 <= n < depth for n in numbers):
         raise OptionError("layers", layers, f"must be all or a list of layer numbers from 0 to {depth - 1}", path)
     return sorted(set(numbers))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from relformer.encodings import LengthError
 from relformer.encodings.span import Positions, count, part
 from relformer.model.attention import Attention, Memory
 from relformer.model.layers import FeedForward, Residual, norm
@@ -118,8 +119,14 @@ class Decoder(nn.Module):
         return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
 
     def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
-        """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E)."""
+        """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E).
+
+        Raises:
+            LengthError: more tokens than the cache was planned for; their positions were never drawn.
+        """
         stop = cache.length + tokens.shape[1]
+        if stop > cache.planned:
+            raise LengthError(f"decoding reached {stop} tokens, but was planned for {cache.planned}; start with more")
         seen, source = part(cache.positions, 0, stop), cache.encoded.positions
         new = part(cache.positions, cache.length, stop) if cache.length else seen
         cache.length = stop

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import prepare, update
-from relformer.data.corpus import build_corpus
+from relformer.config import instantiate, prepare, run_stamp, update
+from relformer.data.corpus import Corpus, EncodedSet, build_corpus
 from relformer.data.datamodule import DataModule
+from relformer.data.vocabulary import BOS
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
@@ -37,7 +37,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     """
     prepare()
     quiet()
-    wanted = [o.split("=", 1)[1] for o in overrides if o.startswith("eval.checkpoint=")]
+    wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("eval.checkpoint=")]
     path = checkpoint_of(Path(run), wanted[-1] if wanted else "last")
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     config = stored_config(path, overrides)
@@ -47,12 +47,13 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     tokens = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
     if tokens != module.config["vocabulary"]:
         raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
+    corpus = without_trained(corpus, build_corpus(module.config["data"]))
     positions_needed(module.model, *corpus.longest())
     for part in module.model.modules():
         if isinstance(part, Attention):
             part.backend = content["attention"]["backend"]
-    trainer = pl.Trainer(
-        accelerator=content["trainer"]["accelerator"],
+    trainer = instantiate(
+        {"_target_": "lightning.pytorch.Trainer", "accelerator": content["trainer"]["accelerator"]},
         devices=1,
         logger=False,
         enable_progress_bar=False,
@@ -62,7 +63,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     rows = evaluate(trainer, module, DataModule(corpus, data_options(content["data"]), module.config["seed"]))
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     name = f"{directory.name}, {path.stem} checkpoint"
-    output = directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S")
+    output = directory / "evaluations" / run_stamp()
     metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
     trained = module.config["trained_length"]
     print_table(tests, f"{name}: {' '.join(overrides)}")
@@ -71,6 +72,26 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         print(warning)
     print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")
     return metrics
+
+
+def without_trained(corpus: Corpus, trained: Corpus) -> Corpus:
+    """The evaluation sets without what the run was trained on, which other data options may draw again; it says so."""
+
+    def pairs(examples: EncodedSet) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        sources = [tuple(token for token in source if token != BOS) for source in examples.sources]
+        return list(zip(sources, map(tuple, examples.targets), strict=True))
+
+    seen, sets = set(pairs(trained.sets["train"])), dict(corpus.sets)
+    for name in (*corpus.evaluation_sets("val"), *corpus.evaluation_sets("test")):
+        examples = corpus.sets[name]
+        fresh = [row for row, pair in enumerate(pairs(examples)) if pair not in seen]
+        if len(fresh) == len(examples):
+            continue
+        print(f"{name}: {len(examples) - len(fresh)} of {len(examples)} examples were in training and are left out")
+        if not fresh:
+            raise UserError(f"{name} holds nothing but trained examples under these data options; leave the run's own")
+        sets[name] = EncodedSet([examples.sources[r] for r in fresh], [examples.targets[r] for r in fresh])
+    return replace(corpus, sets=sets)
 
 
 def checkpoint_of(run: Path, which: str) -> Path:

@@ -43,6 +43,7 @@ def launch(arguments: list[str]) -> None:
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     overrides = [SLOT.sub(r"\1encoding@\2=", override) for override in parsed.overrides]
+    overrides = ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in overrides]
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     prepare(parsed.config_dir)
     if asks_only(parsed):

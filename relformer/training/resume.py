@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         config: dict[str, Any] = content["hyper_parameters"]["config"]
-    except (KeyError, RuntimeError, EOFError, ValueError, TypeError) as error:
+    except (KeyError, RuntimeError, EOFError, ValueError, TypeError, UnpicklingError) as error:
         raise UserError(f"{path} is not a relformer checkpoint ({type(error).__name__}); choose another") from None
     return config
 
@@ -63,7 +64,7 @@ def refuse_other_config(path: Path, config: dict[str, Any]) -> None:
         UserError: naming what differs.
     """
     then = read_config(path)
-    different = sorted(key for key in config if then.get(key) != config[key])
+    different = sorted(key for key in RUN_KEYS if then.get(key) != config.get(key))
     if different:
         raise UserError(
             f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "

@@ -44,7 +44,7 @@ FAULTS = [
     ("+trainer.detect_anomalie=true", r"Trainer has no argument 'detect_anomalie'; did you mean 'detect_anomaly'\?$"),
     ("data=scan data.cutoff=60", r"data.cutoff=60 must be from 1 to 47: .*the official split has 22$"),
     (
-        "encoding=learned encoding.max_length=12",
+        "encoding=learned decoder_encoding=t5 encoding.max_length=12",
         r"the longest source has 22 positions .* encoding.max_length=12; set encoding.max_length=22 or more",
     ),
     (

@@ -54,6 +54,12 @@ def test_scale_is_that_of_the_head_unless_set() -> None:
     assert make("t5", scale=1.0).scale(16) == 1.0
 
 
+@pytest.mark.parametrize(("options", "std"), [({}, 0.02), ({"init_std": None}, 64**-0.5), ({"init_std": 0.5}, 0.5)])
+def test_the_table_starts_as_told(options: dict[str, float | None], std: float) -> None:
+    table = make("t5", heads=8, head_dim=8, num_buckets=400, max_distance=2000, **options).bucket_weight.detach()
+    assert float(table.std()) == pytest.approx(std, rel=0.05)
+
+
 @pytest.mark.parametrize("buckets", [8, 32])
 def test_one_row_of_an_encoder_is_never_read(buckets: int) -> None:
     encoding = make("t5", num_buckets=buckets, max_distance=128)

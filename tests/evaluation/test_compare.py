@@ -18,7 +18,7 @@ def config(seed: int = 0, encoding: str = "t5", **more: Any) -> dict[str, Any]:
 
 def write(directory: Path, made: dict[str, Any], longer: float, iid: float = 1.0, age: int = 0, **more: Any) -> Path:
     """A finished run that was written so many seconds ago."""
-    sets = {"step": 9, "test_iid": {"exact_match": iid}, "test_longer": {"exact_match": longer}}
+    sets = {"step": 9, "test_iid": {"exact_match": iid}, "test_longer": {"exact_match": longer, "correct_prefix": longer}}
     cost = {"parameters": 1000, "position_parameters": 8, "seconds_per_step": 0.25}
     run = {
         "config": made | {"vocabulary": None},
@@ -49,7 +49,7 @@ def test_groups_differ_in_anything_but_the_seed(tmp_path: Path) -> None:
             write(tmp_path / f"{number}_{seed}", kind | {"seed": seed}, longer=number / 10 + seed / 100)
     groups = group_runs(find_runs([str(tmp_path)]))
     assert sorted(sorted(group.runs) for group in groups) == [[0, 1, 2]] * 4
-    found = sorted(sorted(group.exact_match("test_longer")) for group in groups)
+    found = sorted(sorted(group.values("test_longer")) for group in groups)
     assert found == [[pytest.approx(number / 10 + seed / 100) for seed in range(3)] for number in range(4)]
 
 
@@ -60,7 +60,7 @@ def test_of_two_runs_with_one_seed_the_newer_counts_and_that_is_said(
     write(tmp_path / "a", config(), longer=0.2, age=10)
     write(tmp_path / "c", config(), longer=0.3, age=90)
     (group,) = group_runs(find_runs([str(tmp_path)]))
-    assert group.exact_match("test_longer") == [0.2]
+    assert group.values("test_longer") == [0.2]
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and str(tmp_path / "a") in said[1]
 
@@ -69,8 +69,8 @@ def test_the_checkpoint_that_a_run_reports_counts(tmp_path: Path) -> None:
     both = {"last": {"test_longer": {"exact_match": 0.1}}, "best_val": {"test_longer": {"exact_match": 0.7}}}
     write(tmp_path / "a", config(), longer=0.0, checkpoints=both, checkpoint="best_val")
     (group,) = group_runs(find_runs([str(tmp_path)]))
-    assert group.exact_match("test_longer") == [0.7]
-    assert group.exact_match("test_iid") == []
+    assert group.values("test_longer") == [0.7]
+    assert group.values("test_iid") == []
 
 
 def test_evaluations_are_no_runs_and_no_run_is_found_twice(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_table_is_the_mean_spread_and_number_of_seeds(tmp_path: Path, capsys
     printed = capsys.readouterr().out
     table = rows(printed)
     assert [row[0] for row in table[2:]] == ["alibi", "t5", "none"]
-    column = next(number for number, head in enumerate(table[0]) if head.startswith("test_longer: mean"))
+    column = next(number for number, head in enumerate(table[0]) if head == "test_longer, exact match")
     for row in table[2:]:
         exact = values[row[0]]
         assert row[column] == spread(exact)

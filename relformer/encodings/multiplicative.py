@@ -23,4 +23,4 @@ class Multiplicative(Learned):
         super().__init__(width, embedding_std, role, max_length=max_length, init_std=init_std)
 
     def fuse(self, x: Tensor, rows: Tensor) -> Tensor:
-        return x * (1 + rows).to(x.dtype)
+        return (x.float() * (1 + rows)).to(x.dtype)

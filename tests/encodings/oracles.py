@@ -148,15 +148,6 @@ def shaw_value(case: Case, call: Call, h: int, a: int, b: int) -> list[float]:
     return list(case.weights["value_rows"][shaw_row(case, call, a, b)])
 
 
-def sinusoidal(case: Case, x: list[float], t: int) -> list[float]:
-    row = wave(t, case.width, case.options["layout"], case.options["base"])
-    return [x[c] + row[c] for c in range(case.width)]
-
-
-def learned(case: Case, x: list[float], t: int) -> list[float]:
-    return [x[c] + case.weights["position_weight"][t][c] for c in range(case.width)]
-
-
 def unchanged(case: Case, x: list[float], t: int) -> list[float]:
     return x
 
@@ -182,8 +173,6 @@ class Oracle:
 
 ORACLES: dict[str, Oracle] = {
     "none": Oracle(mirror_blind=True),
-    "sinusoidal": Oracle(embed=sinusoidal, variants=[{}, {"layout": "concat"}, {"layout": "fairseq"}, {"base": 100.0}]),
-    "learned": Oracle(embed=learned, variants=[{}, {"max_length": 200, "init_std": 0.02}]),
     "simple_bias": Oracle(simple_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}, {"max_length": 1}]),
     "gated_bias": Oracle(gated_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}]),
     "t5": Oracle(t5, variants=[{}, {"num_buckets": 8, "max_distance": 20}, {"scale": 1.0}, {"num_buckets": 4}]),

@@ -198,7 +198,7 @@ def test_a_misspelt_name_gets_a_suggestion(name: str) -> None:
 
 def plain_type(hint: Any) -> bool:
     """Types a config schema can state."""
-    if hint in (int, float, bool, str, type(None)):
+    if hint in (int, float, bool, str, type(None), list[Any]):
         return True
     origin = typing.get_origin(hint)
     if origin is Literal:

@@ -18,7 +18,11 @@ def config(seed: int = 0, encoding: str = "t5", **more: Any) -> dict[str, Any]:
 
 def write(directory: Path, made: dict[str, Any], longer: float, iid: float = 1.0, age: int = 0, **more: Any) -> Path:
     """A finished run that was written so many seconds ago."""
-    sets = {"step": 9, "test_iid": {"exact_match": iid}, "test_longer": {"exact_match": longer, "correct_prefix": longer}}
+    sets = {
+        "step": 9,
+        "test_iid": {"exact_match": iid},
+        "test_longer": {"exact_match": longer, "correct_prefix": longer},
+    }
     cost = {"parameters": 1000, "position_parameters": 8, "seconds_per_step": 0.25}
     run = {
         "config": made | {"vocabulary": None},

@@ -145,7 +145,7 @@ def tensors(value: Any) -> list[Tensor]:
 @pytest.mark.parametrize("positions", [range(4090, 4096), SAMPLED + 4000], ids=["range", "sampled"])
 @pytest.mark.parametrize("name", NAMES)
 def test_formulas_run_in_float32_under_autocast(name: str, positions: Positions) -> None:
-    encoding = make(name, **({"max_length": 5000} if name == "learned" else {}))
+    encoding = make(name, **({"max_length": 5000} if "max_length" in encodings[name].options() else {}))
     enliven(encoding)
     call = Span.between(positions, positions, 5000, CPU)
     x, tokens = randn(2, 6, WIDTH), torch.ones(2, 6, dtype=torch.long)

@@ -18,6 +18,9 @@ from relformer.errors import UserError
 
 Role = Literal["encoder", "decoder", "cross"]
 
+Projection = Callable[[Tensor], Tensor]
+"""A layer's own query or key projection, bias and split into heads included: (R, E) -> (H, R, D)."""
+
 
 class LengthError(UserError):
     """A sequence longer than the positions an encoding has."""
@@ -41,6 +44,8 @@ class PositionalEncoding(nn.Module):
     """The values of `model.attention_bias` with which the method is what was published; empty where any is."""
     bias_reason: ClassVar[str] = ""
     """Why."""
+    own_layer: bool = False
+    """Whether this instance acts by the number of its layer, so that no other layer can be served by it."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -78,6 +83,10 @@ class PositionalEncoding(nn.Module):
     def prepare(self, span: Span) -> Any:
         """What this instance needs in every call of the step (cos and sin, projected relative rows), in float32."""
         return None
+
+    def project(self, span: Span, query: Projection, key: Projection) -> Span:
+        """The span for one layer, with what has to pass that layer's own projections (DeBERTa v3's positions)."""
+        return span
 
     def query_input(self, x: Tensor, span: Span) -> Tensor:
         """What the query projection reads: (B, Q, E) -> (B, Q, E)."""

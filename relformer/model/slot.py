@@ -15,7 +15,6 @@ from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
 from relformer.registry import Entry, encodings, located
 
-
 ROLES: dict[Role, str] = {"encoder": "an encoder", "decoder": "a decoder", "cross": "cross-attention"}
 
 
@@ -132,6 +131,11 @@ def refuse_misplaced(
         raise UserError(
             f"{path}={name} needs model.attention_bias={' or '.join(encoding.needs_attention_bias)}, "
             f"not {model.attention_bias}: {encoding.bias_reason}"
+        )
+    if encoding.own_layer and (share == "stack" or layers != "all"):
+        raise UserError(
+            f"{path}: with these options {name} acts in layers by their number, so {path}.share=stack and "
+            f"{path}.layers can't be set; remove them, or the option that counts layers"
         )
     if not encoding.acts("embed"):
         return

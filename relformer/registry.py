@@ -84,6 +84,10 @@ class Registry:
 
         return add
 
+    def forget(self, name: str) -> None:
+        """Take a name out again."""
+        del self._entries[name]
+
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:
             raise UserError(

@@ -18,6 +18,9 @@ from relformer.errors import UserError
 
 Role = Literal["encoder", "decoder", "cross"]
 
+Projection = Callable[[Tensor], Tensor]
+"""A layer's own query or key projection, bias and split into heads included: (R, E) -> (H, R, D)."""
+
 
 class LengthError(UserError):
     """A sequence longer than the positions an encoding has."""
@@ -43,6 +46,8 @@ class PositionalEncoding(nn.Module):
     """Why."""
     also_in_cross_value: bool = False
     """In an encoder: whether cross-attention's values read the encoder's input beside its output (ConvS2S)."""
+    own_layer: bool = False
+    """Whether this instance acts by the number of its layer, so that no other layer can be served by it."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -80,6 +85,10 @@ class PositionalEncoding(nn.Module):
     def prepare(self, span: Span) -> Any:
         """What this instance needs in every call of the step (cos and sin, projected relative rows), in float32."""
         return None
+
+    def project(self, span: Span, query: Projection, key: Projection) -> Span:
+        """The span for one layer, with what has to pass that layer's own projections (DeBERTa v3's positions)."""
+        return span
 
     def query_input(self, x: Tensor, span: Span) -> Tensor:
         """What the query projection reads: (B, Q, E) -> (B, Q, E)."""

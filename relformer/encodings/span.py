@@ -78,6 +78,11 @@ class Relative:
         index = self.index[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
         return rows.gather(-1, index)
 
+    def gather_keys(self, rows: Tensor) -> Tensor:
+        """Each key's row by distance to pairs: (B, H, K, R) -> (B, H, Q, K)."""
+        index = self.index.mT[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
+        return rows.gather(-1, index).mT
+
 
 @dataclass(frozen=True)
 class Span:

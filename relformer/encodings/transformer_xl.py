@@ -5,16 +5,22 @@
 R is the sinusoid of the signed distance i - j in the `concat` layout, W has no bias and is one a layer; u and v, global
 content and position biases, are shared by all layers as in the paper. The relative rows are gathered by distance
 instead of shifted, so that an encoder, a cache and sampled positions need no special case.
+
+terms   c2c q·k · c2p q·WR · p2c u·k · p2p v·WR. The scale stays D^-0.5 whatever is left out, and what only a left-out
+term would read is not made. `relative_dropout` falls on R before W; the paper's code draws one mask for all layers,
+here each layer draws its own.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import normal, parameter
 from relformer.encodings.sinusoid import sinusoid
 from relformer.encodings.span import Span
+from relformer.encodings.terms import ALL, chosen, query_side
 from relformer.errors import OptionError, UserError
 from relformer.registry import register
 
@@ -29,7 +35,7 @@ from relformer.registry import register
 )
 class TransformerXL(PositionalEncoding):
     share = "layer"
-    shared = ("u", "v")
+    shared: ClassVar[tuple[str, ...]] = ("u", "v")
 
     def __init__(
         self,
@@ -40,6 +46,8 @@ class TransformerXL(PositionalEncoding):
         layout: Literal["concat", "interleaved"] = "concat",
         clamp_length: int | None = None,
         init_std: float = 0.02,
+        terms: list[str] = ALL,
+        relative_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if width % 2:
@@ -48,25 +56,36 @@ class TransformerXL(PositionalEncoding):
             raise OptionError("clamp_length", clamp_length, "must be at least 1, or null for no limit")
         if init_std < 0:
             raise OptionError("init_std", init_std, "must not be negative; the paper's code uses 0.02")
+        if not 0 <= relative_dropout < 1:
+            raise OptionError("relative_dropout", relative_dropout, "must lie in [0, 1): it is a probability")
         self.layout: Literal["concat", "interleaved"] = layout
         self.clamp_length = clamp_length
         self.width = width
-        self.relative_weight = parameter(normal(init_std), heads, head_dim, width)
-        self.u = parameter(normal(init_std), heads, head_dim)
-        self.v = parameter(normal(init_std), heads, head_dim)
+        self.relative_dropout = relative_dropout
+        self.terms = chosen(terms, ALL)
+        positional = bool(self.terms & {"c2p", "p2p"})
+        self.relative_weight = parameter(normal(init_std), heads, head_dim, width) if positional else None
+        self.u = parameter(normal(init_std), heads, head_dim) if "p2c" in self.terms else None
+        self.v = parameter(normal(init_std), heads, head_dim) if "p2p" in self.terms else None
 
-    def prepare(self, span: Span) -> Tensor:
+    def prepare(self, span: Span) -> Tensor | None:
         """The projected row of every distance: (H, R, D)."""
+        if self.relative_weight is None:
+            return None
         distance = span.relative.distance
         if self.clamp_length is not None:
             distance = distance.clamp(-self.clamp_length, self.clamp_length)
-        return sinusoid(distance, self.width, self.layout) @ self.relative_weight.float().mT
+        rows = sinusoid(distance, self.width, self.layout)
+        rows = F.dropout(rows, self.relative_dropout, self.training and self.relative_dropout > 0)
+        return rows @ self.relative_weight.float().mT
 
     def query(self, q: Tensor, span: Span) -> Tensor:
-        return q + self.u[:, None].to(q.dtype)
+        return query_side(q, "c2c" in self.terms, self.u)
 
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
-        rows = (q + self.v[:, None].to(q.dtype)) @ span.prepared.mT.to(q.dtype)  # (B, H, Q, R)
+        if self.relative_weight is None:
+            return scores
+        rows = query_side(q, "c2p" in self.terms, self.v) @ span.prepared.mT.to(q.dtype)  # (B, H, Q, R)
         return scores + self.scale(q.shape[-1]) * span.relative.gather(rows)

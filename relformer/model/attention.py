@@ -6,6 +6,7 @@ Shapes: B batch, Q queries, K keys, H heads, D head size, E model size.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,9 @@ class Attention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
 
+    def rows(self, projection: nn.Module, x: Tensor) -> Tensor:
+        return self.split(projection(x)[None])[0]  # (R, E) -> (H, R, D)
+
     def memory(self, x: Tensor, placed: Placed, values: Tensor | None = None) -> Memory:
         """Keys and values of new inputs (B, K, E); `values` where the value projection reads something else."""
         k = self.split(self.key(placed.encoding.key_input(x, placed.fresh)))
@@ -59,7 +63,8 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, memory: Memory, placed: Placed, padding: Tensor | None, causal: bool) -> Tensor:
         """Queries from x (B, Q, E) to a memory: (B, Q, E). `padding` (B, K) is True where a key is a token."""
-        encoding, span = placed.encoding, placed.span
+        encoding = placed.encoding
+        span = encoding.project(placed.span, partial(self.rows, self.query), partial(self.rows, self.key))
         mixed = attend(
             self.split(self.query(encoding.query_input(x, span))),
             memory.k,

@@ -133,6 +133,11 @@ def refuse_misplaced(
             f"{path}={name} needs model.attention_bias={' or '.join(encoding.needs_attention_bias)}, "
             f"not {model.attention_bias}: {encoding.bias_reason}"
         )
+    if encoding.own_layer and (share == "stack" or layers != "all"):
+        raise UserError(
+            f"{path}: with these options {name} acts in layers by their number, so {path}.share=stack and "
+            f"{path}.layers can't be set; remove them, or the option that counts layers"
+        )
     if not (encoding.acts("embed") or encoding.acts("positions")):
         return
     if role == "cross":

@@ -113,7 +113,7 @@ def test_a_registered_class_is_offered_with_its_options(group: str, name: str) -
 
 def refuse_wrong_type(node: Any, key: str, option: Option) -> None:
     kinds = {option.type, *getattr(option.type, "__args__", ())}
-    for kind, value in ((int, "1.5"), (float, "abc"), (bool, "maybe"), (LengthRange, "3")):
+    for kind, value in ((int, "1.5"), (float, "abc"), (bool, "maybe"), (LengthRange, "3"), (list[str], "one")):
         if kind in kinds:
             with pytest.raises(ValidationError):
                 node[key] = value

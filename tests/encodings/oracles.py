@@ -119,33 +119,6 @@ def wave(t: int, width: int, layout: str, base: float = 10000.0) -> list[float]:
     return out
 
 
-def transformer_xl(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    distance, limit = call.i[a] - call.j[b], case.options["clamp_length"]
-    if limit is not None:
-        distance = min(max(distance, -limit), limit)
-    row = wave(distance, case.width, case.options["layout"])
-    projected = [dot(channel, row) for channel in case.weights["relative_weight"][h]]
-    content = dot([x + u for x, u in zip(call.q[h][a], case.weights["u"][h], strict=True)], call.k[h][b])
-    position = dot([x + v for x, v in zip(call.q[h][a], case.weights["v"][h], strict=True)], projected)
-    return (content + position) / math.sqrt(case.head_dim)
-
-
-def shaw_row(case: Case, call: Call, a: int, b: int) -> int:
-    reach = int(case.options["max_distance"])
-    return min(max(call.j[b] - call.i[a], -reach), reach) + reach
-
-
-def shaw(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    extra = 0.0
-    if case.options["keys"]:
-        extra = dot(call.q[h][a], case.weights["key_rows"][shaw_row(case, call, a, b)])
-    return plain(case, call, h, a, b) + extra / math.sqrt(case.head_dim)
-
-
-def shaw_value(case: Case, call: Call, h: int, a: int, b: int) -> list[float]:
-    if not case.options["values"]:
-        return [0.0] * case.head_dim
-    return list(case.weights["value_rows"][shaw_row(case, call, a, b)])
 
 
 def unchanged(case: Case, x: list[float], t: int) -> list[float]:
@@ -178,8 +151,6 @@ ORACLES: dict[str, Oracle] = {
     "t5": Oracle(t5, variants=[{}, {"num_buckets": 8, "max_distance": 20}, {"scale": 1.0}, {"num_buckets": 4}]),
     "alibi": Oracle(alibi, variants=[{}, {"max_bias": 16.0}, {"learned": True}], mirror_blind=True),
     "rope": Oracle(rope, variants=[{}, {"layout": "half"}, {"fraction": 0.5}, {"base": 50.0, "layout": "half"}]),
-    "transformer_xl": Oracle(transformer_xl, variants=[{}, {"layout": "interleaved"}, {"clamp_length": 3}]),
-    "shaw": Oracle(shaw, shaw_value, variants=[{}, {"max_distance": 2}, {"keys": False}, {"values": False}]),
 }
 
 

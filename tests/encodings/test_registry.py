@@ -46,6 +46,21 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("t5", {"init_std": -1.0}, "init_std"),
     ("transformer_xl", {"clamp_length": 0}, "clamp_length"),
     ("transformer_xl", {"init_std": -1.0}, "init_std"),
+    ("transformer_xl", {"relative_dropout": 1.0}, "relative_dropout"),
+    *((name, {"terms": []}, "terms") for name in ("transformer_xl", "xlnet", "tener", "deberta")),
+    *((name, {"terms": ["c2c", "c2c"]}, "terms") for name in ("transformer_xl", "xlnet", "tener", "deberta")),
+    *((name, {"terms": ["c2c", "q2k"]}, "terms") for name in ("transformer_xl", "xlnet", "tener", "deberta")),
+    ("tener", {"scale": 0.0}, "scale"),
+    ("deberta", {"terms": ["c2c", "p2p"]}, "terms"),
+    ("deberta", {"max_distance": 0}, "max_distance"),
+    ("deberta", {"position_buckets": 2}, "position_buckets"),
+    ("deberta", {"position_buckets": 7}, "position_buckets"),
+    ("deberta", {"position_buckets": 16, "max_distance": 9}, "max_distance"),
+    ("deberta", {"relative_dropout": -0.1}, "relative_dropout"),
+    ("deberta", {"absolute_last": 3}, "absolute_last"),
+    ("deberta", {"absolute_last": -1}, "absolute_last"),
+    ("deberta", {"max_length": 0}, "max_length"),
+    ("deberta", {"init_std": -1.0}, "init_std"),
 ]
 
 

@@ -7,10 +7,11 @@ from torch import Tensor
 from relformer.attention import attend
 from relformer.encodings import PositionalEncoding
 from tests.encodings.calls import enliven, fixture, joined, linear, make, probabilities, project, put, qkv, ready
+from tests.model.models import build, check_cache
 
 
-def vits(case: dict[str, Tensor], window: int) -> PositionalEncoding:
-    encoding = make("shaw", heads=2, head_dim=6, max_distance=window)
+def vits(case: dict[str, Tensor], window: int, zero_outside: bool = False) -> PositionalEncoding:
+    encoding = make("shaw", heads=2, head_dim=6, max_distance=window, zero_outside=zero_outside)
     put(encoding, key_rows=case["param.emb_rel_k"][0], value_rows=case["param.emb_rel_v"][0])
     return encoding
 
@@ -36,6 +37,27 @@ def test_keys_and_values_of_the_reference() -> None:
     torch.testing.assert_close(probabilities(q, k, encoding, span), case["probs"], rtol=0, atol=2e-5)
     out = attend(q, k, v, encoding, span, backend="dense")
     torch.testing.assert_close(linear(joined(out), case, "out_proj"), case["y"], rtol=0, atol=1e-4)
+
+
+def test_a_window_outside_which_nothing_is_added() -> None:
+    case = fixture("shaw_window_zero")
+    encoding = vits(case, 2, zero_outside=True)
+    q, k, v = (project(case["x"], case, f"{layer}_proj", 2) for layer in "qkv")
+    span = ready(encoding, range(7), range(7))
+    torch.testing.assert_close(probabilities(q, k, encoding, span), case["probs"], rtol=0, atol=2e-5)
+    out = attend(q, k, v, encoding, span, backend="dense")
+    torch.testing.assert_close(linear(joined(out), case, "out_proj"), case["y"], rtol=0, atol=1e-4)
+
+
+def test_zero_outside_changes_nothing_inside_and_adds_no_parameter() -> None:
+    outputs = []
+    for zero in (False, True):
+        encoding = make("shaw", max_distance=5, zero_outside=zero)
+        enliven(encoding)
+        outputs.append(attend(*qkv(6, 6), encoding, ready(encoding, range(6), range(6))))
+        assert encoding.key_rows.shape == encoding.value_rows.shape == (11, 8)
+    torch.testing.assert_close(*outputs)
+    check_cache(build("shaw@cross", max_distance=2, zero_outside=True))
 
 
 def test_the_reference_drops_what_lies_beyond_the_window_where_shaw_clips() -> None:

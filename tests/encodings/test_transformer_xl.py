@@ -1,10 +1,12 @@
 """Transformer-XL's scores against two packages: XLNet with a memory, and the Conformer attention of wav2vec 2."""
 
+import pytest
 import torch
 
 from relformer.attention import attend
 from relformer.encodings.sinusoid import sinusoid
 from tests.encodings.calls import enliven, fixture, joined, linear, make, probabilities, project, put, qkv, ready
+from tests.model.models import batch, build, check_cache, loss_of
 
 
 def test_xlnet_with_memory() -> None:
@@ -76,3 +78,51 @@ def test_content_bias_acts_without_the_position_term() -> None:
     there = probabilities(q, k, encoding, ready(encoding, range(40, 44), range(4)))
     torch.testing.assert_close(here, there)
     torch.testing.assert_close(here, ((q + encoding.u[:, None]) @ k.mT / 8**0.5).softmax(-1), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        (["c2c"], []),
+        (["c2c", "p2c"], ["u"]),
+        (["c2p"], ["relative_weight"]),
+        (["p2p"], ["relative_weight", "v"]),
+        (["p2p", "p2c", "c2p", "c2c"], ["relative_weight", "u", "v"]),
+    ],
+    ids=str,
+)
+def test_terms_have_only_the_parameters_they_read_and_every_weight_a_gradient(
+    terms: list[str], names: list[str]
+) -> None:
+    assert sorted(name for name, _ in make("transformer_xl", terms=terms).named_parameters()) == names
+    model = build("transformer_xl@cross", terms=terms)
+    check_cache(model)
+    loss_of(model, *batch()).backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None, name
+        assert ".encodings." not in name or (p.grad != 0).any(), name
+
+
+def test_content_alone_is_no_encoding_and_position_alone_sees_no_content() -> None:
+    q, k, v = qkv(6, 6)
+    outputs = []
+    for name, options in (("none", {}), ("transformer_xl", {"terms": ["c2c"]})):
+        encoding = make(name, **options)
+        outputs.append(attend(q, k, v, encoding, ready(encoding, range(6), range(6)), backend="dense"))
+    assert torch.equal(*outputs)
+    position = make("transformer_xl", terms=["p2p"])
+    enliven(position)
+    span = ready(position, range(6), range(6))
+    assert torch.equal(probabilities(q, k, position, span), probabilities(k, q, position, span))
+
+
+def test_dropout_falls_on_the_relative_rows_in_training_alone() -> None:
+    encoding, plain = (make("transformer_xl", relative_dropout=p) for p in (0.5, 0.0))
+    enliven(encoding)
+    enliven(plain)
+    torch.manual_seed(0)
+    wanted = ready(plain, range(6), range(6)).prepared
+    drawn = torch.stack([ready(encoding, range(6), range(6)).prepared for _ in range(4000)])
+    assert not torch.equal(drawn[0], drawn[1])
+    torch.testing.assert_close(drawn.mean(0), wanted, rtol=0, atol=0.15)
+    assert torch.equal(ready(encoding.eval(), range(6), range(6)).prepared, wanted)

@@ -21,6 +21,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "gated_bias": {"max_length": 6},
     "t5": {"num_buckets": 8, "max_distance": 7},
     "shaw": {"max_distance": 4},
+    "deberta": {"max_distance": 4},
+    "cope": {"p_max": 4},
     "learned": {"max_length": 24},
 }
 """Options under which short sequences read whole tables and go beyond the clipped ones. Others keep their defaults."""

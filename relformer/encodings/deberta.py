@@ -1,0 +1,240 @@
+"""DeBERTa's disentangled attention (He et al. 2021, arXiv:2006.03654; its third version, arXiv:2111.09543).
+
+    score(i, j) = (D n)^-0.5 [ q_i · k_j + q_i · K^r_δ(i,j) + k_j · Q^r_δ(i,j) ]        n = how many terms there are
+    δ(i, j) = clamp(i - j + s, 0, 2s - 1), s = max_distance                  K^r = P W_kr, Q^r = P W_qr + b_qr
+
+P holds 2s rows of model size, one table for all layers; the projections are a layer's own. Distances reach from -s to
+s - 1. A bias in K^r would move all logits of a query alike, so there is none. Published forms:
+
+    v1   the defaults
+    v3   shared_projections, norm_embeddings, position_buckets=256: K^r and Q^r come from the layer's W_k and W_q (with
+         `model.attention_bias=qkv` their biases too), P passes a layer norm, far distances share logarithmic buckets
+
+With buckets i - j is first clamped to ±(max_distance - 1), as in the authors' code (others leave that out, and read row
+0), then put in a bucket b, and s = position_buckets, m = s / 2:
+    |n| <= m   b = n        else   b = sign(n) (ceil(ln(|n| / m) / ln((max_distance - 1) / m) (m - 1)) + m)
+
+Surprise: the paper prints δ(j, i) in the last term, while every implementation reads δ(i, j): `p2c_index`.
+`absolute_last` n gives the last n layers of the stack absolute positions too, added to what W_q reads. It stands for
+the enhanced mask decoder, which adds them where it applies the last layer twice (n = 2) in front of the output.
+
+terms   c2c q·k · c2p q·K^r · p2c k·Q^r. The scale follows their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from relformer.encodings.base import LengthError, PositionalEncoding, Projection, Role
+from relformer.encodings.parameters import constant, normal, parameter
+from relformer.encodings.span import Relative, Span, as_tensor
+from relformer.encodings.terms import chosen, query_side
+from relformer.errors import OptionError
+from relformer.registry import register
+
+TERMS = ["c2c", "c2p", "p2c"]
+
+
+class Read(NamedTuple):
+    """Projected rows of P, (H, R, D), and where among them each pair's row stands, (B | 1, 1, Q, K)."""
+
+    rows: Tensor
+    pair: Tensor
+
+
+@register(
+    "deberta",
+    family="contextual",
+    changes="logits, by content and distance",
+    learned="yes",
+    beyond="clips",
+    paper="2006.03654",
+)
+class DeBERTa(PositionalEncoding):
+    share = "layer"
+    shared = ("deberta_rows", "deberta_gain", "deberta_shift", "deberta_positions")
+    bucket_of: Tensor | None
+
+    def __init__(
+        self,
+        heads: int,
+        head_dim: int,
+        width: int,
+        layers: int,
+        layer: int,
+        role: Role,
+        *,
+        max_distance: int = 512,
+        position_buckets: int | None = None,
+        shared_projections: bool = False,
+        norm_embeddings: bool = False,
+        p2c_index: Literal["code", "paper"] = "code",
+        terms: list[str] = TERMS,
+        relative_dropout: float = 0.0,
+        absolute_last: int = 0,
+        max_length: int = 512,
+        init_std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if max_distance < 1:
+            raise OptionError("max_distance", max_distance, "must be at least 1; the paper uses 512")
+        check_buckets(position_buckets, max_distance)
+        if not 0 <= relative_dropout < 1:
+            raise OptionError("relative_dropout", relative_dropout, "must lie in [0, 1): it is a probability")
+        check_absolute(absolute_last, layers, role, max_length)
+        if init_std < 0:
+            raise OptionError("init_std", init_std, "must not be negative; the paper uses 0.02")
+        self.terms = chosen(terms, TERMS)
+        self.shared_projections = shared_projections
+        self.relative_dropout = relative_dropout
+        self.mirrored = p2c_index == "paper"
+        self.reach = max_distance if position_buckets is None else position_buckets
+        if position_buckets is None:
+            self.bucket_of = None
+        else:
+            self.constant("bucket_of", buckets(position_buckets, max_distance))
+
+        drawn = normal(init_std)
+        c2p, p2c = "c2p" in self.terms, "p2c" in self.terms
+        normed, own = norm_embeddings and (c2p or p2c), not shared_projections
+        self.deberta_rows = parameter(drawn, 2 * self.reach, width) if c2p or p2c else None
+        self.deberta_gain = parameter(constant(1.0), width) if normed else None
+        # All rows of K^r move alike with the shift, and with them all logits of a query: only p2c feels it.
+        self.deberta_shift = parameter(constant(0.0), width) if normed and p2c else None
+        self.deberta_key = parameter(drawn, heads, head_dim, width) if own and c2p else None
+        self.deberta_query = parameter(drawn, heads, head_dim, width) if own and p2c else None
+        self.deberta_query_bias = parameter(constant(0.0), heads, head_dim) if own and p2c else None
+
+        self.own_layer = absolute_last > 0
+        self.absolute = layer >= layers - absolute_last
+        self.deberta_positions = parameter(drawn, max_length, width) if absolute_last else None
+
+    def scale(self, head_dim: int) -> float:
+        return float((head_dim * len(self.terms)) ** -0.5)
+
+    def max_positions(self) -> int | None:
+        return None if self.deberta_positions is None else self.deberta_positions.shape[0]
+
+    def query_input(self, x: Tensor, span: Span) -> Tensor:
+        """Adds the row of each position in the last `absolute_last` layers.
+
+        Raises:
+            LengthError: a position beyond the table; found on the host, before the lookup.
+        """
+        if self.deberta_positions is None or not self.absolute:
+            return x
+        limit = len(self.deberta_positions)
+        needed = span.q.stop if isinstance(span.q, range) else int(span.q.max()) + 1
+        if needed > limit:
+            raise LengthError(
+                f"a sequence of {needed} positions exceeds {self.path}.max_length={limit} (BOS and EOS count); "
+                f"set {self.path}.max_length={needed} or more, or {self.path}.absolute_last=0"
+            )
+        return x + self.deberta_positions[as_tensor(span.q, x.device)].to(x.dtype)
+
+    def prepare(self, span: Span) -> tuple[Read | None, Read | None] | None:
+        return None if self.shared_projections else self.read(span, self.own_query, self.own_key)
+
+    def project(self, span: Span, query: Projection, key: Projection) -> Span:
+        return replace(span, prepared=self.read(span, query, key)) if self.shared_projections else span
+
+    def own_query(self, rows: Tensor) -> Tensor:
+        assert self.deberta_query is not None and self.deberta_query_bias is not None
+        return rows.float() @ self.deberta_query.float().mT + self.deberta_query_bias.float()[:, None]
+
+    def own_key(self, rows: Tensor) -> Tensor:
+        assert self.deberta_key is not None
+        return rows.float() @ self.deberta_key.float().mT
+
+    def read(self, span: Span, query: Projection, key: Projection) -> tuple[Read | None, Read | None]:
+        """K^r for c2p and Q^r for p2c, where those terms take part."""
+        if self.deberta_rows is None:
+            return None, None
+        rows: Tensor = self.deberta_rows
+        if self.deberta_gain is not None:
+            shift = None if self.deberta_shift is None else self.deberta_shift.float()
+            normed = F.layer_norm(rows.float(), rows.shape[-1:], self.deberta_gain.float(), shift, 1e-7)
+            rows = normed.to(rows.dtype)
+        rows = F.dropout(rows, self.relative_dropout, self.training and self.relative_dropout > 0)
+
+        def part(term: str, mirrored: bool, project: Callable[[Tensor], Tensor]) -> Read | None:
+            if term not in self.terms:
+                return None
+            used, index = self.wanted(span.relative, mirrored)
+            return Read(project(rows[used]), index)
+
+        return part("c2p", False, key), part("p2c", self.mirrored, query)
+
+    def wanted(self, relative: Relative, mirrored: bool) -> tuple[Tensor, Tensor]:
+        """The rows that a call needs, never more than there are, and where among them each pair's stands."""
+        row = self.row(-relative.distance if mirrored else relative.distance)
+        if len(row) <= 2 * self.reach:
+            return row, relative.index[:, None]
+        return torch.arange(2 * self.reach, device=row.device), row[relative.index][:, None]
+
+    def row(self, distance: Tensor) -> Tensor:
+        """δ for each distance i - j."""
+        if self.bucket_of is not None:
+            distance = distance.sign() * self.bucket_of[distance.abs().clamp(max=len(self.bucket_of) - 1)]
+        return (distance + self.reach).clamp(0, 2 * self.reach - 1)
+
+    def query(self, q: Tensor, span: Span) -> Tensor:
+        return query_side(q, "c2c" in self.terms, None)
+
+    def score(
+        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
+    ) -> Tensor:
+        c2p, p2c = span.prepared
+        scale = self.scale(q.shape[-1])
+        if c2p is not None:
+            by_query = q @ c2p.rows.mT.to(q.dtype)  # (B, H, Q, R)
+            scores = scores + scale * by_query.gather(-1, c2p.pair.expand_as(scores))
+        if p2c is not None:
+            by_key = k @ p2c.rows.mT.to(k.dtype)  # (B, H, K, R)
+            scores = scores + scale * by_key.gather(-1, p2c.pair.expand_as(scores).mT).mT
+        return scores
+
+
+def buckets(position_buckets: int, max_distance: int) -> Tensor:
+    """The bucket of |i - j| = 0..max_distance - 1: (max_distance,) int64.
+
+    In float32 and in the reference's order of operations, so that distances at an edge fall on the same side.
+    """
+    middle = position_buckets // 2
+    n = torch.arange(max_distance)
+    logarithmic = torch.log(n.clamp(min=middle) / middle) / torch.log(torch.tensor((max_distance - 1) / middle))
+    coarse = torch.ceil(logarithmic * (middle - 1)).long() + middle
+    return torch.where(n <= middle, n, coarse)
+
+
+def check_buckets(position_buckets: int | None, max_distance: int) -> None:
+    """Raises OptionError where there are no logarithmic buckets, or no distances for them."""
+    if position_buckets is None:
+        return
+    if position_buckets < 4 or position_buckets % 2:
+        raise OptionError(
+            "position_buckets", position_buckets, "must be even and at least 4, or null for none; version 3 uses 256"
+        )
+    if max_distance < position_buckets // 2 + 2:
+        raise OptionError(
+            "max_distance",
+            max_distance,
+            f"must be at least {position_buckets // 2 + 2}: position_buckets={position_buckets} gives the nearest "
+            f"{position_buckets // 2} distances a bucket each; version 3 uses 512 with 256",
+        )
+
+
+def check_absolute(absolute_last: int, layers: int, role: Role, max_length: int) -> None:
+    """Raises OptionError where absolute positions have no layer to enter, or no table."""
+    if not 0 <= absolute_last <= layers:
+        raise OptionError("absolute_last", absolute_last, f"must lie between 0 and the {layers} layers of the stack")
+    if absolute_last and role == "cross":
+        raise OptionError("absolute_last", absolute_last, "must be 0 in cross-attention; set it on the self-attention")
+    if max_length < 1:
+        raise OptionError("max_length", max_length, "must be at least 1: it is the number of absolute positions")

@@ -10,8 +10,8 @@ import difflib
 import inspect
 import typing
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal
@@ -50,19 +50,32 @@ class Entry:
         Raises:
             OptionError: an option the class does not have, a value outside its choices, or one its constructor refuses.
         """
-        known = self.options()
-        for option, value in options.items():
-            if option not in known:
-                raise UserError(
-                    f"{self.name!r} has no option {option!r}{did_you_mean(option, known)}\n"
-                    f"  options: {', '.join(known) or 'none'}"
-                )
-            if typing.get_origin(known[option].type) is Literal and value not in typing.get_args(known[option].type):
-                raise OptionError(
-                    option, value, f"is not one of {', '.join(map(str, typing.get_args(known[option].type)))}"
-                )
+        known = {name: option.type for name, option in self.options().items()}
+        made = self.typed(options, known)
         wanted = inspect.signature(self.constructor).parameters
-        return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **options)
+        return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **made)
+
+    def typed(self, options: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Options as the constructor takes them: a mapping becomes the dataclass that its option is declared as."""
+        made: dict[str, Any] = {}
+        for name, value in options.items():
+            option = f"{prefix}{name}"
+            if name not in known:
+                names = [f"{prefix}{other}" for other in known]
+                raise UserError(
+                    f"{self.name!r} has no option {option!r}{did_you_mean(option, names)}\n"
+                    f"  options: {', '.join(names) or 'none'}"
+                )
+            kind = known[name]
+            if typing.get_origin(kind) is Literal and value not in typing.get_args(kind):
+                raise OptionError(option, value, f"is not one of {', '.join(map(str, typing.get_args(kind)))}")
+            if isinstance(kind, type) and is_dataclass(kind) and not isinstance(value, kind):
+                fields = typing.get_type_hints(kind)
+                if not isinstance(value, Mapping):
+                    raise OptionError(option, value, f"must be a mapping of options: {', '.join(fields)}")
+                value = kind(**self.typed(value, fields, f"{option}."))
+            made[name] = value
+        return made
 
 
 class Registry:

@@ -15,7 +15,6 @@ from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
 from relformer.registry import Entry, encodings, located
 
-
 ROLES: dict[Role, str] = {"encoder": "an encoder", "decoder": "a decoder", "cross": "cross-attention"}
 
 

@@ -11,8 +11,8 @@ import inspect
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal
@@ -51,18 +51,32 @@ class Entry:
         Raises:
             OptionError: an option the class does not have, a value outside its choices, or one its constructor refuses.
         """
-        known = self.options()
-        for option, value in options.items():
-            if option not in known:
-                rule = f"is not an option of {self.name}{did_you_mean(option, known)}"
-                raise OptionError(option, value, f"{rule}\n  options: {', '.join(known) or 'none'}")
-            if typing.get_origin(known[option].type) is Literal:
-                if value not in (choices := typing.get_args(known[option].type)):
-                    raise OptionError(option, value, f"is not one of {', '.join(map(str, choices))}")
-            elif not fits(value, known[option].type):
-                raise OptionError(option, value, f"is not {described(known[option].type)}")
+        known = {name: option.type for name, option in self.options().items()}
+        made = self.typed(options, known)
         wanted = inspect.signature(self.constructor).parameters
-        return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **options)
+        return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **made)
+
+    def typed(self, options: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Options as the constructor takes them: a mapping becomes the dataclass that its option is declared as."""
+        made: dict[str, Any] = {}
+        for name, value in options.items():
+            option = f"{prefix}{name}"
+            if name not in known:
+                names = [f"{prefix}{other}" for other in known]
+                rule = f"is not an option of {self.name}{did_you_mean(option, names)}"
+                raise OptionError(option, value, f"{rule}\n  options: {', '.join(names) or 'none'}")
+            kind = known[name]
+            if isinstance(kind, type) and is_dataclass(kind) and not isinstance(value, kind):
+                fields = typing.get_type_hints(kind)
+                if not isinstance(value, Mapping):
+                    raise OptionError(option, value, f"must be a mapping of options: {', '.join(fields)}")
+                value = kind(**self.typed(value, fields, f"{option}."))
+            elif typing.get_origin(kind) is Literal and value not in typing.get_args(kind):
+                raise OptionError(option, value, f"is not one of {', '.join(map(str, typing.get_args(kind)))}")
+            elif typing.get_origin(kind) is not Literal and not fits(value, kind):
+                raise OptionError(option, value, f"is not {described(kind)}")
+            made[name] = value
+        return made
 
 
 class Registry:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
@@ -67,8 +68,17 @@ def options_of(cls: type) -> dict[str, Option]:
 
 def schema(name: str, options: Mapping[str, Option]) -> type:
     """A dataclass of the options in types that OmegaConf knows."""
-    made = [(key, storable(option.type), default_field(option.default)) for key, option in options.items()]
-    return make_dataclass(f"{name}_options", made)
+    return make_dataclass(f"{name}_options", [(key, *stored(option)) for key, option in options.items()])
+
+
+def stored(option: Option) -> tuple[Any, Any]:
+    """The type of an option in a schema, and its default as a field."""
+    kind, default = storable(option.type), option.default
+    if is_dataclass(option.type):
+        return kind, field(default_factory=partial(kind, **vars(default)))
+    if default is MISSING or not isinstance(default, (list, dict)):
+        return kind, field(default=default)
+    return kind, field(default_factory=lambda: copy(default))
 
 
 def storable(kind: Any) -> Any:
@@ -77,13 +87,7 @@ def storable(kind: Any) -> Any:
         return type(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
         return storable(next(arg for arg in get_args(kind) if arg is not types.NoneType)) | None
-    return kind
-
-
-def default_field(default: Any) -> Any:
-    if default is MISSING or not (is_dataclass(default) or isinstance(default, (list, dict))):
-        return field(default=default)
-    return field(default_factory=lambda: copy(default))
+    return schema(kind.__name__, options_of(kind)) if isinstance(kind, type) and is_dataclass(kind) else kind
 
 
 def wrong_choice(options: Mapping[str, Any], cls: type) -> tuple[str, Any, str] | None:

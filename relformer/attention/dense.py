@@ -22,7 +22,7 @@ def dense(
     dropout: float,
 ) -> Tensor:
     """(B, H, Q, D), from transformed q and k; `raw` holds them as projected. Fully masked rows give zeros."""
-    scores = q @ k.mT * encoding.scale(q.shape[-1])  # (B, H, Q, K)
+    scores = q @ k.mT * encoding.scale(raw[0].shape[-1])  # (B, H, Q, K)
     if bias is not None:
         scores = scores + bias
     if encoding.acts("score"):

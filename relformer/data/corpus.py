@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import relformer.data.tasks  # noqa: F401  registers the tasks
-from relformer.data.task import Example, LengthRange, Task
+from relformer.data.task import Example, Task
 from relformer.data.vocabulary import BOS, EOS, Vocabulary
 from relformer.errors import OptionError, UserError
 from relformer.registry import tasks
@@ -71,7 +71,6 @@ def build_task(options: Mapping[str, Any]) -> Task:
     """
     common = DataOptions.__dataclass_fields__
     own = {key: value for key, value in options.items() if key != "name" and key not in common}
-    own = {key: LengthRange(**value) if isinstance(value, Mapping) else value for key, value in own.items()}
     try:
         task: Task = tasks[options["name"]].build({"seed": options["seed"]}, own)
     except OptionError as error:

@@ -48,6 +48,9 @@ class PositionalEncoding(nn.Module):
     """In an encoder: whether cross-attention's values read the encoder's input beside its output (ConvS2S)."""
     own_layer: bool = False
     """Whether this instance acts by the number of its layer, so that no other layer can be served by it."""
+    length_dependent: bool = False
+    """Whether `Span.length` changes the formula (dynamic NTK, LongRoPE): other padding, or another limit of a
+    generation, then gives other numbers, and cached decoding equals a full pass planned for the same length."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -103,15 +106,15 @@ class PositionalEncoding(nn.Module):
         return None
 
     def query(self, q: Tensor, span: Span) -> Tensor:
-        """(B, H, Q, D) -> (B, H, Q, D)."""
+        """(B, H, Q, D) -> (B, H, Q, D), or wider where `key` is as wide."""
         return q
 
     def key(self, k: Tensor, span: Span) -> Tensor:
-        """(B, H, K, D) -> (B, H, K, D)."""
+        """(B, H, K, D) -> (B, H, K, D), or wider where `query` is as wide."""
         return k
 
     def scale(self, head_dim: int) -> float:
-        """The multiplier of q·k."""
+        """The multiplier of q·k, by the size D of a head as projected."""
         return float(head_dim**-0.5)
 
     def table(self, distance: Tensor) -> Tensor | None:

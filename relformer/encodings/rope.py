@@ -4,7 +4,8 @@
 
 so that q'_i · k'_j depends on i - j alone. r = fraction * D channels turn, the rest pass. Pairs are (2c, 2c + 1)
 (`interleaved`: the paper, GPT-J) or (c, c + r/2) (`half`: GPT-NeoX, Llama); the two differ by a fixed permutation of
-channels, which matters only to foreign weights. Frequencies use r, not D.
+channels, which matters only to foreign weights. Frequencies use r, not D. `scaling` slows them down for sequences
+beyond the trained length: `rope_scaling` has the formulas.
 """
 
 from typing import Literal
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
+from relformer.encodings.rope_scaling import LENGTH_DEPENDENT, UNSCALED, RopeScaling, checked, scaled
 from relformer.encodings.span import Positions, Span, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -22,6 +24,8 @@ Turn = tuple[Tensor, Tensor]
 
 @register("rope", family="rotary", changes="queries and keys", learned="no", beyond="degrades", paper="2104.09864")
 class RoPE(PositionalEncoding):
+    inverse_frequency: Tensor
+
     def __init__(
         self,
         head_dim: int,
@@ -29,6 +33,7 @@ class RoPE(PositionalEncoding):
         base: float = 10000.0,
         layout: Literal["interleaved", "half"] = "interleaved",
         fraction: float = 1.0,
+        scaling: RopeScaling = UNSCALED,
     ) -> None:
         super().__init__()
         if base <= 1:
@@ -44,17 +49,30 @@ class RoPE(PositionalEncoding):
             )
         self.base = base
         self.interleaved = layout == "interleaved"
+        self.scaling = checked(scaling, self.rotary_dim)
+        self.length_dependent = scaling.type in LENGTH_DEPENDENT
+        if not self.length_dependent:
+            inverse, self.magnitude = scaled(self.rotary_dim, base, self.scaling, 0)
+            self.constant("inverse_frequency", inverse.float())
 
     def prepare(self, span: Span) -> tuple[Turn, Turn]:
         """cos and sin for the queries' and the keys' positions, each (B | 1, 1, T, r/2)."""
-        turn = self.turn(span.q, span.device)
-        same = isinstance(span.q, range) and span.q == span.k
-        return turn, turn if same else self.turn(span.k, span.device)
+        inverse, magnitude = self.frequencies(span)
 
-    def turn(self, positions: Positions, device: torch.device) -> Turn:
-        channel = torch.arange(0, self.rotary_dim, 2, device=device, dtype=torch.float32)
-        angle = as_tensor(positions, device)[:, None, :, None].float() * self.base ** (-channel / self.rotary_dim)
-        return angle.cos(), angle.sin()
+        def turn(positions: Positions) -> Turn:
+            angle = as_tensor(positions, span.device)[:, None, :, None].float() * inverse
+            return angle.cos() * magnitude, angle.sin() * magnitude
+
+        queries = turn(span.q)
+        same = isinstance(span.q, range) and span.q == span.k
+        return queries, queries if same else turn(span.k)
+
+    def frequencies(self, span: Span) -> tuple[Tensor, float]:
+        """Inverse frequencies (r/2,) in float32, and what multiplies cos and sin."""
+        if not self.length_dependent:
+            return self.inverse_frequency, self.magnitude
+        inverse, magnitude = scaled(self.rotary_dim, self.base, self.scaling, span.length)
+        return inverse.float().to(span.device), magnitude
 
     def query(self, q: Tensor, span: Span) -> Tensor:
         return self.rotate(q, span.prepared[0])

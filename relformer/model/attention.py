@@ -22,7 +22,7 @@ from relformer.model.slot import Placed
 class Memory:
     """Keys and values of one layer, (B, H, K, D), and the encoding's features (B, H, K, F).
 
-    The keys are stored as the encoding says: through its `key` ("after") or raw ("before").
+    The keys are stored as the encoding says: through its `key` ("after", perhaps wider than D) or raw ("before").
     """
 
     k: Tensor

@@ -114,7 +114,8 @@ class Decoder(nn.Module):
         """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
         source, states = encoded.positions, encoded.states
         positions = self.slot.first.positions(planned, len(states), states.device)
-        placed = self.cross.place(source, source, source, count(source), states.device)
+        length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
+        placed = self.cross.place(source, source, source, length, states.device)
         cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
         return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
 
@@ -132,7 +133,7 @@ class Decoder(nn.Module):
         cache.length = stop
         x = self.dropout(self.slot.first.embed(x, tokens, new))
         placed = self.slot.place(new, seen, new, cache.planned, x.device)
-        crossed = self.cross.place(new, source, source, cache.planned, x.device)
+        crossed = self.cross.place(new, source, source, max(cache.planned, count(source)), x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = layer(x, own, cross, cache, number)
         return self.norm(x)

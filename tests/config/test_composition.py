@@ -28,14 +28,23 @@ def values(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
+def placed(group: str, name: str) -> tuple[str, list[str]]:
+    """Where a file's keys stand, and the overrides that choose it: encodings in a slot and a model that take them."""
+    if group != "encoding":
+        return group, [f"{group}={name}"]
+    cls: Any = encodings[name].cls
+    biases = [f"model.attention_bias={b}" for b in cls.needs_attention_bias[:1]]
+    if "encoder" in cls.refuses:
+        return "decoder_encoding", ["encoding=none", f"decoder_encoding={name}", *biases]
+    return group, [f"encoding={name}", *(["decoder_encoding=none"] if "decoder" in cls.refuses else []), *biases]
+
+
 @pytest.mark.parametrize(("group", "name"), SHIPPED)
 def test_every_option_composes_to_what_its_file_says(group: str, name: str) -> None:
     path = conf_dir() / group / f"{name}.yaml"
-    for_encoders = group != "encoding" or "encoder" not in encodings[name].cls.refuses  # type: ignore[attr-defined]
-    config = (checked if for_encoders and (group, name) not in TOO_LARGE else composed)(f"{group}={name}")
-    if not for_encoders:
-        checked("encoding=none", f"decoder_encoding={name}")
-    prefix = "" if "@package _global_" in path.read_text() else f"{group}."
+    slot, overrides = placed(group, name)
+    config = (composed if (group, name) in TOO_LARGE else checked)(*overrides)
+    prefix = "" if "@package _global_" in path.read_text() else f"{slot}."
     file: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     for key, value in values(file, prefix):
         if not key.startswith("hydra."):

@@ -37,6 +37,17 @@ MESSAGES = [
         r"\+trainer.detect_anomaly=",
     ),
     ("data.test.mx_length=3", r"no config key 'data.test.mx_length'; did you mean 'data.test.max_length'\?"),
+    (
+        "encoding=rope encoding.scaling.facter=3",
+        r"no config key 'encoding.scaling.facter'; did you mean 'encoding.scaling.factor'\?\n  keys under "
+        r"'encoding.scaling': type, factor, original_length, ",
+    ),
+    ("encoding=rope encoding.scaling.factor=abc", r"^encoding.scaling.factor: 'abc' is not a number$"),
+    ("encoding=rope encoding.scaling.long_factors=[a]", r"^encoding.scaling.long_factors\[0\]: 'a' is not a number$"),
+    (
+        "encoding=rope encoding.scaling=yarn",
+        r"^encoding.scaling: 'yarn' is not a mapping; .*encoding.scaling.NAME=VALUE$",
+    ),
     ("scheduler=cosin", r"no scheduler 'cosin'; did you mean 'cosine'\?\n  scheduler: constant, cosine, .*linear"),
 ]
 FAULTS = [
@@ -65,6 +76,15 @@ FAULTS = [
     ("encoding.layers=[7]", r"encoding.layers=\[7\] must be all or a list of layer numbers from 0 to 1$"),
     ("cross_encoding=sinusoidal", r"cross_encoding=sinusoidal acts on the input of a stack, .* or choose one"),
     ("cross_encoding=rope cross_encoding.fraction=5", r"cross_encoding.fraction=5.0 must lie in \(0, 1\]"),
+    (
+        "encoding=rope_bias",
+        r"^encoding=rope_bias needs model.attention_bias=qk or qkv or all, not none: .*; set model.attention_bias=qk, ",
+    ),
+    ("encoding=xpos", r"^encoding=xpos can't serve an encoder: .*; use encoding=rope decoder_encoding=xpos$"),
+    ("cross_encoding=xpos", r"^cross_encoding=xpos can't serve cross-attention: .*; use cross_encoding=rope$"),
+    ("encoding=rope encoding.scaling.type=yarm", r"^encoding.scaling.type='yarm' is not one of none, linear, .*yarn"),
+    ("encoding=rope encoding.scaling.type=yarn", r"^encoding.scaling.factor=None must be set to at least 1: "),
+    ("cross_encoding=rope cross_encoding.scaling.factor=2", r"^cross_encoding.scaling.factor=2.0 is not an option of "),
     (
         "callbacks.best_checkpoint.monitor=val/ood/loss",
         r"callbacks.best_checkpoint.monitor=val/ood/loss is not measured(.|\n)*val/iid/loss(.|\n)*val/longer/loss",

@@ -1,6 +1,6 @@
 """Schemas follow from signatures: keys, types, defaults, for whatever is registered."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, get_origin
 
 import pytest
@@ -10,10 +10,17 @@ from omegaconf.errors import OmegaConfBaseException, ValidationError
 from relformer.config import conf_dir
 from relformer.data.corpus import DataOptions
 from relformer.data.task import LengthRange
+from relformer.errors import UserError
 from relformer.model import ModelOptions
 from relformer.registry import Option, Registry, encodings, tasks
 from relformer.schema import EvalOptions, SlotOptions, options_of, schema, wrong_choice
 from tests.config.composed import SMALL, composed
+
+
+@dataclass(frozen=True)
+class Nested:
+    mode: Literal["slow", "fast"] = "slow"
+    sizes: list[float] | None = None
 
 
 class Sample:
@@ -30,8 +37,9 @@ class Sample:
         kind: Literal["one", "two"] = "two",
         order: Literal[1, 2] = 1,
         span: LengthRange = LengthRange(2, 5),  # noqa: B008
+        nested: Nested = Nested("fast"),
     ) -> None:
-        raise NotImplementedError
+        self.span, self.nested = span, nested
 
 
 def sample() -> Any:
@@ -41,13 +49,14 @@ def sample() -> Any:
 
 
 def test_injected_arguments_are_no_options() -> None:
-    assert set(sample()) == {"count", "rate", "flag", "perhaps", "kind", "order", "span"}
+    assert set(sample()) == {"count", "rate", "flag", "perhaps", "kind", "order", "span", "nested"}
 
 
 def test_values_are_converted_to_the_type_of_the_signature() -> None:
     node = sample()
     node.rate, node.count, node.flag, node.perhaps, node.span.max_length = 1, "4", "true", 2, "9"
     node.order = "2"
+    node.nested.sizes = [1, "2.5"]
     assert OmegaConf.to_container(node) == {
         "count": 4,
         "rate": 1.0,
@@ -56,8 +65,38 @@ def test_values_are_converted_to_the_type_of_the_signature() -> None:
         "kind": "two",
         "order": 2,
         "span": {"min_length": 2, "max_length": 9},
+        "nested": {"mode": "fast", "sizes": [1.0, 2.5]},
     }
     assert type(node.rate) is type(node.perhaps) is float
+
+
+def built(**options: Any) -> Sample:
+    registry = Registry("encoding")
+    registry.register("sample")(Sample)
+    made: Sample = registry["sample"].build({"heads": 1}, options)
+    return made
+
+
+def test_a_mapping_becomes_the_dataclass_of_the_signature() -> None:
+    made = built(span={"max_length": 9}, nested=Nested(sizes=[1.0]))
+    assert (made.span, made.nested) == (LengthRange(None, 9), Nested("slow", [1.0]))
+    assert built().nested == Nested("fast")
+    content: Any = OmegaConf.to_container(sample())
+    assert built(**content).nested == Nested("fast")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nested": {"mode": "brisk"}}, r"^nested\.mode='brisk' is not one of slow, fast$"),
+        ({"nested": {"moed": 1}}, r"'sample' has no option 'nested\.moed'; did you mean 'nested\.mode'\?"),
+        ({"nested": "fast"}, r"^nested='fast' must be a mapping of options: mode, sizes$"),
+        ({"span": None}, r"^span=None must be a mapping of options: min_length, max_length$"),
+    ],
+)
+def test_faults_inside_a_mapping_have_their_path(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        built(**options)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +109,7 @@ def test_values_are_converted_to_the_type_of_the_signature() -> None:
         ("perhaps", "abc"),
         ("order", "abc"),
         ("span", 3),
+        ("nested", "fast"),
     ],
 )
 def test_values_of_another_type_are_refused(key: str, value: object) -> None:
@@ -92,7 +132,7 @@ def test_wrong_choice_names_the_option_and_its_choices() -> None:
 
 
 def stored(value: Any) -> Any:
-    return {f.name: getattr(value, f.name) for f in fields(value)} if isinstance(value, LengthRange) else value
+    return {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else value
 
 
 @pytest.mark.parametrize(
@@ -112,8 +152,15 @@ def test_a_registered_class_is_offered_with_its_options(group: str, name: str) -
 
 
 def refuse_wrong_type(node: Any, key: str, option: Option) -> None:
+    if is_dataclass(option.type):
+        with pytest.raises(ValidationError):
+            node[key] = "3"
+        for inner, nested in options_of(option.type).items():
+            refuse_wrong_type(node[key], inner, nested)
+        return
     kinds = {option.type, *getattr(option.type, "__args__", ())}
-    for kind, value in ((int, "1.5"), (float, "abc"), (bool, "maybe"), (LengthRange, "3"), (list[str], "one")):
+    wrong = ((int, "1.5"), (float, "abc"), (bool, "maybe"), (list[float], ["abc"]), (list[str], "one"), (list[Any], "one"))
+    for kind, value in wrong:
         if kind in kinds:
             with pytest.raises(ValidationError):
                 node[key] = value

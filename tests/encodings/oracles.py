@@ -92,23 +92,6 @@ def alibi(case: Case, call: Call, h: int, a: int, b: int) -> float:
     return plain(case, call, h, a, b) - slope * abs(call.i[a] - call.j[b])
 
 
-def turned(case: Case, x: list[float], t: int) -> list[float]:
-    """One head's channels after the rotation to position t."""
-    rotary = round(case.options["fraction"] * case.head_dim)
-    out = list(x)
-    for c in range(rotary // 2):
-        first, second = (2 * c, 2 * c + 1) if case.options["layout"] == "interleaved" else (c, c + rotary // 2)
-        angle = t / case.options["base"] ** (2 * c / rotary)
-        out[first] = x[first] * math.cos(angle) - x[second] * math.sin(angle)
-        out[second] = x[first] * math.sin(angle) + x[second] * math.cos(angle)
-    return out
-
-
-def rope(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    query, key = turned(case, call.q[h][a], call.i[a]), turned(case, call.k[h][b], call.j[b])
-    return dot(query, key) / math.sqrt(case.head_dim)
-
-
 def wave(t: int, width: int, layout: str, base: float = 10000.0) -> list[float]:
     """One row of the sinusoid."""
     out, half = [0.0] * width, width // 2
@@ -150,7 +133,6 @@ ORACLES: dict[str, Oracle] = {
     "gated_bias": Oracle(gated_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}]),
     "t5": Oracle(t5, variants=[{}, {"num_buckets": 8, "max_distance": 20}, {"scale": 1.0}, {"num_buckets": 4}]),
     "alibi": Oracle(alibi, variants=[{}, {"max_bias": 16.0}, {"learned": True}], mirror_blind=True),
-    "rope": Oracle(rope, variants=[{}, {"layout": "half"}, {"fraction": 0.5}, {"base": 50.0, "layout": "half"}]),
 }
 
 

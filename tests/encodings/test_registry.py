@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 import typing
+from dataclasses import is_dataclass
 from typing import Any, Literal
 
 import pytest
@@ -22,6 +23,7 @@ from tests.encodings.calls import CPU, WIDTH, enliven, make, pair_bias, put, qkv
 from tests.encodings.oracles import Oracle
 
 NAMES = list(encodings)
+ROLES = ("encoder", "decoder", "cross")
 SAMPLED = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
 HEAVY = {"lightning", "hydra", "omegaconf", "wandb", "matplotlib", "torchmetrics", "pandas", "scipy", "rich", "yaml"}
 
@@ -34,6 +36,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("rope", {"fraction": 0.0}, "fraction"),
     ("rope", {"fraction": 1.5}, "fraction"),
     ("rope", {"fraction": 0.4}, "fraction"),  # 3 of 8 channels
+    ("xpos", {"scale_base": 0.0}, "scale_base"),
+    ("xpos", {"gamma": 0.0}, "gamma"),
+    ("polar", {"base": 1.0}, "base"),
     ("shaw", {"max_distance": -1}, "max_distance"),
     ("shaw", {"keys": False, "values": False}, "keys"),
     ("simple_bias", {"max_length": 0}, "max_length"),
@@ -185,8 +190,9 @@ def test_importing_encodings_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(("name", "options", "option"), WRONG, ids=str)
 def test_a_wrong_value_is_refused_with_its_path_and_a_remedy(name: str, options: dict[str, Any], option: str) -> None:
+    role: Any = next(r for r in ROLES if r not in encodings[name].cls.refuses)  # type: ignore[attr-defined]
     with pytest.raises(OptionError) as caught:
-        build_slot({"name": name} | options, "encoder", "decoder_encoding", ModelOptions(width=24, heads=3))
+        build_slot({"name": name} | options, role, "decoder_encoding", ModelOptions(width=24, heads=3))
     assert str(caught.value).startswith(f"decoder_encoding.{option}={options[option]!r} ")
     assert any(word in caught.value.rule for word in ("must", "set ", "choose", "in pairs")), caught.value.rule
 
@@ -197,6 +203,10 @@ def test_a_value_outside_the_choices_is_refused(name: str) -> None:
         if typing.get_origin(known.type) is Literal:
             with pytest.raises(OptionError, match=str(known.default)):
                 make(name, **{option: "nonsense"})
+        for inner, hint in typing.get_type_hints(known.type).items() if is_dataclass(known.type) else ():
+            if typing.get_origin(hint) is Literal:
+                with pytest.raises(OptionError, match=rf"^{option}\.{inner}='nonsense' is not one of "):
+                    make(name, **{option: {inner: "nonsense"}})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -212,7 +222,9 @@ def test_a_misspelt_name_gets_a_suggestion(name: str) -> None:
 
 
 def plain_type(hint: Any) -> bool:
-    """Types a config schema can state."""
+    """Types a config schema can state; a dataclass of them is a nested schema."""
+    if is_dataclass(hint):
+        return all(plain_type(inner) for inner in typing.get_type_hints(hint).values())
     if hint in (int, float, bool, str, type(None), list[Any]):
         return True
     origin = typing.get_origin(hint)

@@ -55,7 +55,7 @@ def check_encoding(
     if faults or not roles:
         return faults or ["it refuses every role: encoder, decoder and cross"]
     with registered(entry):
-        for place in (["self", "cross"] if "cross" in roles else ["self"]):
+        for place in ["self", "cross"] if "cross" in roles else ["self"]:
             try:
                 model = build(entry, dict(options or {}), place)
             except UserError as refusal:
@@ -175,7 +175,9 @@ def padding_faults(model: Seq2Seq) -> Iterator[str]:
     source, target = batch()
     if any(encoding.length_dependent for slot in model.slots.values() for encoding in slot):
         return
-    if differs(model(F.pad(source, (0, 4), value=PAD), F.pad(target, (0, 3), value=PAD))[:, :12], model(source, target)):
+    if differs(
+        model(F.pad(source, (0, 4), value=PAD), F.pad(target, (0, 3), value=PAD))[:, :12], model(source, target)
+    ):
         yield "more padding changes the numbers of the tokens"
 
 

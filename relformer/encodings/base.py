@@ -40,9 +40,9 @@ class PositionalEncoding(nn.Module):
     """With one module a layer: parameters that are one object in all layers."""
     refuses: ClassVar[Mapping[Role, str]] = {}
     """Roles in which the method is not defined, with the reason and the spelling that works."""
-    needs_attention_bias: ClassVar[tuple[str, ...]] = ()
+    needs_attention_bias: tuple[str, ...] = ()
     """The values of `model.attention_bias` with which the method is what was published; empty where any is."""
-    bias_reason: ClassVar[str] = ""
+    bias_reason: str = ""
     """Why."""
     also_in_cross_value: bool = False
     """In an encoder: whether cross-attention's values read the encoder's input beside its output (ConvS2S)."""

@@ -10,14 +10,15 @@ multiplier of q·k, and at most one may keep features beside the keys. Each part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from relformer.encodings.base import PositionalEncoding, Role
+from relformer.encodings.base import PositionalEncoding, Projection, Role
 from relformer.encodings.span import Positions, Span
 from relformer.errors import OptionError, UserError
 from relformer.registry import encodings, register
@@ -60,6 +61,10 @@ class Compose(PositionalEncoding):
         rewritten = any(part.acts("key") for part in self) and any(part.acts("score") for part in self)
         self.keys = "before" if rewritten or any(part.keys == "before" for part in self) else "after"
         self.also_in_cross_value = any(part.also_in_cross_value for part in self)
+        self.length_dependent = any(part.length_dependent for part in self)
+        self.own_layer = any(part.own_layer for part in self)
+        needy = next((part for part in self if part.needs_attention_bias), self)
+        self.needs_attention_bias, self.bias_reason = needy.needs_attention_bias, needy.bias_reason
         for hook, what in (("scale", "sets the multiplier of q·k"), ("features", "keeps features beside the keys")):
             if sum(part.acts(hook) for part in self) > 1:
                 raise OptionError("parts", [part["name"] for part in parts], f"has more than one part that {what}")
@@ -93,8 +98,15 @@ class Compose(PositionalEncoding):
         """The span of each part."""
         return [part.ready(span) for part in self]
 
+    def project(self, span: Span, query: Projection, key: Projection) -> Span:
+        return replace(span, prepared=[part.project(own, query, key) for part, own in self.placed(span)])
+
+    def placed(self, span: Span) -> Iterator[tuple[PositionalEncoding, Span]]:
+        """Each part with its own span."""
+        return zip(self, span.prepared, strict=True)
+
     def through(self, x: Tensor, span: Span, step: Callable[[PositionalEncoding, Tensor, Span], Tensor]) -> Tensor:
-        for part, own in zip(self, span.prepared, strict=True):
+        for part, own in self.placed(span):
             x = step(part, x, own)
         return x
 
@@ -120,7 +132,7 @@ class Compose(PositionalEncoding):
         return added(part.table(distance) for part in self)
 
     def bias(self, span: Span) -> Tensor | None:
-        return added(part.bias(own) for part, own in zip(self, span.prepared, strict=True))
+        return added(part.bias(own) for part, own in self.placed(span))
 
     def visible(self, distance: Tensor) -> Tensor | None:
         seen = [mask for part in self if (mask := part.visible(distance)) is not None]
@@ -129,12 +141,12 @@ class Compose(PositionalEncoding):
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
-        for part, own in zip(self, span.prepared, strict=True):
+        for part, own in self.placed(span):
             scores = part.score(scores, q, k, features, own, keep)
         return scores
 
     def value(self, weights: Tensor, span: Span) -> Tensor | None:
-        return added(part.value(weights, own) for part, own in zip(self, span.prepared, strict=True))
+        return added(part.value(weights, own) for part, own in self.placed(span))
 
 
 def build_part(number: int, part: Any, injected: dict[str, Any]) -> PositionalEncoding:

@@ -11,7 +11,7 @@ term would read is not made. `relative_dropout` falls on R before W; the paper's
 here each layer draws its own.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -35,7 +35,7 @@ from relformer.registry import register
 )
 class TransformerXL(PositionalEncoding):
     share = "layer"
-    shared: ClassVar[tuple[str, ...]] = ("u", "v")
+    shared = ("u", "v")
 
     def __init__(
         self,

@@ -159,7 +159,14 @@ def refuse_wrong_type(node: Any, key: str, option: Option) -> None:
             refuse_wrong_type(node[key], inner, nested)
         return
     kinds = {option.type, *getattr(option.type, "__args__", ())}
-    wrong = ((int, "1.5"), (float, "abc"), (bool, "maybe"), (list[float], ["abc"]), (list[str], "one"), (list[Any], "one"))
+    wrong = (
+        (int, "1.5"),
+        (float, "abc"),
+        (bool, "maybe"),
+        (list[float], ["abc"]),
+        (list[str], "one"),
+        (list[Any], "one"),
+    )
     for kind, value in wrong:
         if kind in kinds:
             with pytest.raises(ValidationError):

@@ -102,8 +102,6 @@ def wave(t: int, width: int, layout: str, base: float = 10000.0) -> list[float]:
     return out
 
 
-
-
 def unchanged(case: Case, x: list[float], t: int) -> list[float]:
     return x
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from tests.encodings.oracles import ORACLES as CORE
+from relformer.registry import encodings
 from tests.encodings.oracles import Call, Case, Oracle, no_value, plain, wave
 
 WORD = 1
@@ -58,24 +58,17 @@ def complex_order(case: Case, x: list[float], t: int) -> list[float]:
     return out
 
 
-KNOWN = {
-    "rope": {"base": 10000.0, "layout": "interleaved", "fraction": 1.0},
-    "alibi": {"max_bias": 8.0, "learned": False},
-    "shaw": {"max_distance": 16, "keys": True, "values": True},
-    "sinusoidal": {},
-    "simple_bias": {"max_length": 512},
-}
-"""The published defaults of the parts that are tried here."""
-
-
 def parts(case: Case) -> list[tuple[Oracle, Case]]:
+    from tests.encodings.all_oracles import ORACLES as ALL
+
     found = []
     for number, part in enumerate(case.options["parts"]):
         prefix = f"parts.{number}."
         weights = {key.removeprefix(prefix): value for key, value in case.weights.items() if key.startswith(prefix)}
-        options = KNOWN[part["name"]] | {key: value for key, value in part.items() if key != "name"}
+        defaults = {key: option.default for key, option in encodings[part["name"]].options().items()}
+        options = defaults | {key: value for key, value in part.items() if key != "name"}
         sub = Case(case.heads, case.head_dim, case.width, case.role, options, weights)
-        found.append(((CORE | ORACLES)[part["name"]], sub))
+        found.append((ALL[part["name"]], sub))
     return found
 
 

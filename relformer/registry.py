@@ -61,7 +61,8 @@ class Entry:
                 raise OptionError(
                     option, value, f"is not one of {', '.join(map(str, typing.get_args(known[option].type)))}"
                 )
-        wanted = inspect.signature(self.constructor).parameters
+        asked = inspect.signature(self.constructor).parameters.values()
+        wanted = {p.name for p in asked if p.kind is not p.KEYWORD_ONLY}
         return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **options)
 
 

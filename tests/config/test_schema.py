@@ -108,7 +108,8 @@ def test_a_registered_class_is_offered_with_its_options(group: str, name: str) -
 
 def refuse_wrong_type(node: Any, key: str, option: Option) -> None:
     kinds = {option.type, *getattr(option.type, "__args__", ())}
-    for kind, value in ((int, "1.5"), (float, "abc"), (bool, "maybe"), (LengthRange, "3")):
+    lists = ((list[float], ["abc"]), (list[str], "abc"))
+    for kind, value in ((int, "1.5"), (float, "abc"), (bool, "maybe"), (LengthRange, "3"), *lists):
         if kind in kinds:
             with pytest.raises(ValidationError):
                 node[key] = value

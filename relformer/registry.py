@@ -53,7 +53,8 @@ class Entry:
         """
         known = {name: option.type for name, option in self.options().items()}
         made = self.typed(options, known)
-        wanted = inspect.signature(self.constructor).parameters
+        asked = inspect.signature(self.constructor).parameters.values()
+        wanted = {p.name for p in asked if p.kind is not p.KEYWORD_ONLY}
         return self.cls(**{k: v for k, v in injected.items() if k in wanted}, **made)
 
     def typed(self, options: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

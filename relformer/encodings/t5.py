@@ -3,26 +3,31 @@
     score(i, j) += W[bucket(j - i), h]        n = i - j
     encoder, cross   nb = num_buckets / 2, base = nb where j > i else 0, n = |n|
     decoder          nb = num_buckets,     base = 0,                     n = max(n, 0)
-    exact = nb // 2
+    exact = nb // 2, or `exact_buckets`
     n < exact        base + n
     else             base + min(nb - 1, exact + floor(ln(n / exact) / ln(max_distance / exact) * (nb - exact)))
 
-The last bucket begins before `max_distance` and holds everything beyond. T5 itself multiplies q·k by 1 instead of
-D^-0.5, with projections drawn to match and a table of N(0, E^-0.5): `experiment=t5_original`. Row nb of the table
-(distance 0 counted as future) is never read in an encoder.
+The last bucket begins before `max_distance` and holds everything beyond. `log_buckets: article` is another formula in
+circulation, with nb - exact - 1 for nb - exact, whose last bucket begins at `max_distance`. T5 itself multiplies q·k by
+1 instead of D^-0.5, with projections drawn to match and a table of N(0, E^-0.5): `experiment=t5_original`. Row nb of
+the table (distance 0 counted as future) is never read in an encoder. `untie_first` gives the first token biases of its
+own.
 """
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from relformer.encodings.base import PositionalEncoding, Role
+from relformer.encodings.base import Role
+from relformer.encodings.first_token import FirstApart
 from relformer.encodings.parameters import normal, parameter
 from relformer.errors import OptionError
 from relformer.registry import register
 
 
 @register("t5", family="bias", changes="logits, by distance", learned="yes", beyond="clips", paper="1910.10683")
-class T5(PositionalEncoding):
+class T5(FirstApart):
     bucket_of: Tensor
 
     def __init__(
@@ -33,8 +38,11 @@ class T5(PositionalEncoding):
         *,
         num_buckets: int = 32,
         max_distance: int = 128,
+        exact_buckets: int | None = None,
+        log_buckets: Literal["original", "article"] = "original",
         scale: float | None = None,
         init_std: float | None = 0.02,
+        untie_first: bool = False,
     ) -> None:
         super().__init__()
         self.bidirectional = role != "decoder"
@@ -42,7 +50,14 @@ class T5(PositionalEncoding):
         if num_buckets < least or num_buckets % 2:
             raise OptionError("num_buckets", num_buckets, f"must be even and at least {least}; T5 uses 32")
         self.per_direction = num_buckets // 2 if self.bidirectional else num_buckets
-        exact = self.per_direction // 2
+        if exact_buckets is not None and not 1 <= exact_buckets < self.per_direction:
+            raise OptionError(
+                "exact_buckets",
+                exact_buckets,
+                f"must lie between 1 and {self.per_direction - 1}, below the {self.per_direction} buckets of a "
+                "direction; null means half of them, as in T5",
+            )
+        exact = self.per_direction // 2 if exact_buckets is None else exact_buckets
         if max_distance <= exact:
             raise OptionError(
                 "max_distance",
@@ -55,7 +70,10 @@ class T5(PositionalEncoding):
             raise OptionError("init_std", init_std, "must not be negative; null means E ** -0.5, as T5 itself has it")
         self.qk_scale = scale
         self.bucket_weight = parameter(normal(width**-0.5 if init_std is None else init_std), num_buckets, heads)
-        self.constant("bucket_of", buckets(self.per_direction, max_distance))
+        growth = self.per_direction - exact - (log_buckets == "article")
+        self.constant("bucket_of", buckets(self.per_direction, max_distance, exact, growth))
+        if untie_first:
+            self.untie(heads, role)
 
     def scale(self, head_dim: int) -> float:
         return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
@@ -70,14 +88,13 @@ class T5(PositionalEncoding):
         return self.bucket_weight[self.bucket(distance)].float().T
 
 
-def buckets(per_direction: int, max_distance: int) -> Tensor:
+def buckets(per_direction: int, max_distance: int, exact: int, growth: int) -> Tensor:
     """The bucket of n = 0..max_distance in one direction: (max_distance + 1,) int64.
 
-    The logarithm is taken in float32 and in the reference's order of operations: products at the bucket's edges are
-    exact integers there.
+    Beyond `exact` the buckets grow by `growth` up to `max_distance`. The logarithm is taken in float32 and in the
+    reference's order of operations: products at the bucket's edges are exact integers there.
     """
-    exact = per_direction // 2
     n = torch.arange(max_distance + 1)
     logarithmic = torch.log(n.clamp(min=exact).float() / exact) / torch.log(torch.tensor(max_distance / exact))
-    coarse = exact + (logarithmic * (per_direction - exact)).long()
+    coarse = exact + (logarithmic * growth).long()
     return torch.where(n < exact, n, coarse.clamp(max=per_direction - 1))

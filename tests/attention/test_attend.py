@@ -10,7 +10,7 @@ from relformer.attention import attend, visible_pairs
 from relformer.attention.sdpa import serves
 from relformer.encodings import Positions
 from relformer.registry import encodings
-from tests.encodings.calls import enliven, make, pair_bias, qkv, ready
+from tests.encodings.calls import WIDTH, enliven, make, pair_bias, qkv, randn, ready
 
 SERVED = [name for name in encodings if serves(make(name))]
 SAMPLED = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
@@ -98,8 +98,10 @@ def test_keys_that_went_through_the_encoding_are_taken_as_they_are(name: str) ->
     span = ready(encoding, range(20, 26), range(20, 26))
     if encoding.keys == "before":
         pytest.skip("its cache holds raw keys")
-    raw = attend(q, k, v, encoding, span)
-    torch.testing.assert_close(attend(q, encoding.key(k, span), v, encoding, span, keys_done=True), raw)
+    features = encoding.features(randn(2, 6, WIDTH, seed=9))
+    raw = attend(q, k, v, encoding, span, features=features)
+    done = attend(q, encoding.key(k, span), v, encoding, span, features=features, keys_done=True)
+    torch.testing.assert_close(done, raw)
 
 
 @pytest.mark.parametrize("backend", ["dense", "sdpa"])

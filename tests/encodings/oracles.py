@@ -34,7 +34,8 @@ class Call:
     i: list[int]
     j: list[int]
     keep: list[list[bool]]
-    features: Rows | None = None
+    x: list[list[float]] = field(default_factory=list)
+    """The keys' inputs as [row][channel], of which `features` are made."""
 
 
 def dot(a: list[float], b: list[float]) -> float:
@@ -45,51 +46,6 @@ def plain(case: Case, call: Call, h: int, a: int, b: int) -> float:
     return dot(call.q[h][a], call.k[h][b]) / math.sqrt(case.head_dim)
 
 
-def simple_bias(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    last = case.options["max_length"] - 1
-    row = min(max(call.j[b] - call.i[a], -last), last) + last
-    return plain(case, call, h, a, b) + float(case.weights["distance_weight"][row][h])
-
-
-def gated_bias(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    bias = simple_bias(case, call, h, a, b) - plain(case, call, h, a, b)
-    gate = 1 / (1 + math.exp(-case.weights["gate"][h])) * math.exp(case.weights["log_scale"][h])
-    return plain(case, call, h, a, b) + gate * bias
-
-
-def t5(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    n, buckets, base = call.i[a] - call.j[b], case.options["num_buckets"], 0
-    if case.role == "decoder":
-        n = max(n, 0)
-    else:
-        buckets //= 2
-        base = buckets if call.j[b] > call.i[a] else 0
-        n = abs(n)
-    exact = buckets // 2
-    row = n
-    if n >= exact:
-        share = math.log(n / exact) / math.log(case.options["max_distance"] / exact)
-        row = min(buckets - 1, exact + math.floor(share * (buckets - exact)))
-    scale = 1 / math.sqrt(case.head_dim) if case.options["scale"] is None else case.options["scale"]
-    return float(scale * dot(call.q[h][a], call.k[h][b]) + case.weights["bucket_weight"][base + row][h])
-
-
-def alibi_slope(h: int, heads: int, max_bias: float) -> float:
-    """The h-th slope (from 0): powers of two first, then every second slope of twice as many heads."""
-    power = 1
-    while 2 * power <= heads:
-        power *= 2
-    if h < power:
-        return float(2 ** (-max_bias * (h + 1) / power))
-    return float(2 ** (-max_bias * (2 * (h - power) + 1) / (2 * power)))
-
-
-def alibi(case: Case, call: Call, h: int, a: int, b: int) -> float:
-    if case.options["learned"]:
-        slope = math.exp(case.weights["log_slopes"][h])
-    else:
-        slope = alibi_slope(h, case.heads, case.options["max_bias"])
-    return plain(case, call, h, a, b) - slope * abs(call.i[a] - call.j[b])
 
 
 def wave(t: int, width: int, layout: str, base: float = 10000.0) -> list[float]:
@@ -110,6 +66,10 @@ def no_value(case: Case, call: Call, h: int, a: int, b: int) -> list[float]:
     return [0.0] * case.head_dim
 
 
+def everything(case: Case, distance: int) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Oracle:
     """The formula of one encoding, the options to try it with, and what kind of encoding it is."""
@@ -119,6 +79,8 @@ class Oracle:
     """What is added to v_j for one pair."""
     embed: Callable[[Case, list[float], int], list[float]] = unchanged
     variants: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    seen: Callable[[Case, int], bool] = everything
+    """Whether keys at a distance i - j may be attended."""
     shift_invariant: bool = True
     """Whether adding one number to all positions leaves the attention as it is."""
     mirror_blind: bool = False
@@ -127,10 +89,6 @@ class Oracle:
 
 ORACLES: dict[str, Oracle] = {
     "none": Oracle(mirror_blind=True),
-    "simple_bias": Oracle(simple_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}, {"max_length": 1}]),
-    "gated_bias": Oracle(gated_bias, variants=[{}, {"max_length": 4}, {"init": "zeros"}]),
-    "t5": Oracle(t5, variants=[{}, {"num_buckets": 8, "max_distance": 20}, {"scale": 1.0}, {"num_buckets": 4}]),
-    "alibi": Oracle(alibi, variants=[{}, {"max_bias": 16.0}, {"learned": True}], mirror_blind=True),
 }
 
 
@@ -140,7 +98,8 @@ def attention(case: Case, oracle: Oracle, call: Call) -> tuple[Rows, Rows]:
     for h in range(case.heads):
         weights_of_head, rows_of_head = [], []
         for a in range(len(call.i)):
-            seen = [b for b in range(len(call.j)) if call.keep[a][b]]
+            free = [b for b in range(len(call.j)) if call.keep[a][b]]
+            seen = [b for b in free if oracle.seen(case, call.i[a] - call.j[b])]
             logits = {b: oracle.logit(case, call, h, a, b) for b in seen}
             top = max(logits.values(), default=0.0)
             total = sum(math.exp(logit - top) for logit in logits.values())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relformer.encodings import draw
-from relformer.encodings.alibi import slopes
+from relformer.encodings.alibi import published_slopes
 from tests.encodings.calls import fixture, make, pair_bias
 
 TWELVE = [2 ** (-(h + 1)) for h in range(8)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
@@ -14,13 +14,13 @@ TWELVE = [2 ** (-(h + 1)) for h in range(8)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3
 def test_slopes_of_the_packages(package: str) -> None:
     table = fixture("alibi_slope_table")[package]
     for heads in range(1, 33):
-        ours = torch.tensor(slopes(heads, 8.0))
+        ours = torch.tensor(published_slopes(heads, 8.0))
         torch.testing.assert_close(ours, table[heads - 1, :heads], rtol=1e-6, atol=0)
     assert not table[:, 0].isnan().any()
 
 
 def test_slopes_of_twelve_heads_are_in_the_papers_order() -> None:
-    assert slopes(12, 8.0) == pytest.approx(TWELVE)
+    assert published_slopes(12, 8.0) == pytest.approx(TWELVE)
     next_key = pair_bias(make("alibi", heads=12), range(2), range(2))[0, :, 0, 1]
     torch.testing.assert_close(next_key, -torch.tensor(TWELVE))
 
@@ -64,7 +64,7 @@ def test_extends_to_any_distance(distance: int) -> None:
 
 
 def test_max_bias_sets_the_last_slope() -> None:
-    assert slopes(4, 16.0)[-1] == 2**-16
+    assert published_slopes(4, 16.0)[-1] == 2**-16
     assert make("alibi", max_bias=16.0).log_slopes[1] < make("alibi").log_slopes[1]
 
 
@@ -85,3 +85,40 @@ def test_learned_slopes_can_be_drawn_again() -> None:
         encoding.log_slopes.add_(1.0)
     draw(encoding, seed=0)
     assert torch.equal(encoding.log_slopes.detach(), start)
+
+
+def test_given_slopes_are_taken_as_they_are() -> None:
+    bias = pair_bias(make("alibi", slopes=[0.5, 0.0, 3.0]), range(3), range(1))[0, :, 2, 0]
+    assert bias.tolist() == [-1.0, 0.0, -6.0]
+
+
+def test_heads_beyond_the_biased_ones_have_no_bias() -> None:
+    """x-transformers' rule: the slopes are those of so many heads."""
+    some, four = make("alibi", heads=6, biased_heads=4), make("alibi", heads=4)
+    bias = pair_bias(some, range(5), range(5))
+    assert torch.equal(bias[:, :4], pair_bias(four, range(5), range(5)))
+    assert (bias[:, 4:] == 0).all()
+
+
+def test_asymmetric_slopes_for_the_future_are_those_of_the_past_in_reverse_order() -> None:
+    bias = pair_bias(make("alibi", heads=4, form="asymmetric"), range(9), range(9))
+    past = pair_bias(make("alibi", heads=4), range(9), range(9))
+    assert torch.equal(bias.tril(), past.tril())
+    assert torch.equal(bias.triu(), past.flip(1).triu())
+
+
+def test_learned_asymmetric_slopes_start_symmetric_and_part() -> None:
+    encoding = make("alibi", form="asymmetric", learned=True)
+    symmetric = pair_bias(make("alibi"), range(5), range(5))
+    torch.testing.assert_close(pair_bias(encoding, range(5), range(5)), symmetric)
+    pair_bias(encoding, range(5), range(5)).tril().sum().backward()
+    assert encoding.log_slopes.grad is not None
+    assert (encoding.log_slopes.grad != 0).all()
+    assert encoding.log_future_slopes.grad is None or (encoding.log_future_slopes.grad == 0).all()
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_decoder_has_no_future_to_set_apart(learned: bool) -> None:
+    plain, formed = (make("alibi", "decoder", learned=learned, form=form) for form in ("symmetric", "asymmetric"))
+    assert torch.equal(pair_bias(formed, range(5), range(5)), pair_bias(plain, range(5), range(5)))
+    assert [n for n, _ in formed.named_parameters()] == [n for n, _ in plain.named_parameters()]

@@ -58,9 +58,9 @@ def case_of(name: str, role: str, options: dict[str, Any], encoding: torch.nn.Mo
 
 
 def looped(
-    name: str, case: Case, q: Tensor, k: Tensor, v: Tensor, at: tuple[Positions, Positions], padding: Tensor
+    name: str, case: Case, q: Tensor, k: Tensor, v: Tensor, x: Tensor, at: tuple[Positions, Positions], padding: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Probabilities and outputs of the oracle, a batch row at a time."""
+    """Probabilities and outputs of the oracle, a batch row at a time; x are the keys' inputs."""
     results = []
     rows = [as_tensor(p, CPU).expand(len(q), -1).tolist() for p in at]
     for b in range(len(q)):
@@ -68,7 +68,7 @@ def looped(
         real = padding[b].tolist()
         keep = [[real[y] and (case.role != "decoder" or j[y] <= i[x]) for y in range(len(j))] for x in range(len(i))]
         lists = [t[b].double().tolist() for t in (q, k, v)]
-        results.append(attention(case, ORACLES[name], Call(*lists, i, j, keep)))
+        results.append(attention(case, ORACLES[name], Call(*lists, i, j, keep, x[b].double().tolist())))
     first, second = (torch.tensor([r[n] for r in results], dtype=torch.float64) for n in (0, 1))
     return first, second
 
@@ -91,9 +91,9 @@ def test_attention_equals_the_loops(name: str, options: dict[str, Any], role: st
     encoding, at = make(name, role, **options), SCENES[scene]
     enliven(encoding)
     q, k, v = qkv(count(at[0]), count(at[1]))
-    padding = padding_for(count(at[1]))
-    expected_weights, expected = looped(name, case_of(name, role, options, encoding), q, k, v, at, padding)
-    masks = {"padding": padding, "causal": role == "decoder"}
+    x, padding = randn(2, count(at[1]), WIDTH, seed=9), padding_for(count(at[1]))
+    expected_weights, expected = looped(name, case_of(name, role, options, encoding), q, k, v, x, at, padding)
+    masks = {"padding": padding, "causal": role == "decoder", "features": encoding.features(x)}
     span = ready(encoding, *at)
 
     weights = probabilities(q, k, encoding, span, **masks)
@@ -108,10 +108,11 @@ def test_attention_in_bfloat16_is_near(name: str, options: dict[str, Any], role:
     encoding, at = make(name, role, **options), SCENES["offset"]
     enliven(encoding)
     q, k, v = (t.bfloat16() for t in qkv(6, 6))
-    padding = padding_for(6)
-    _, expected = looped(name, case_of(name, role, options, encoding), q, k, v, at, padding)
+    x, padding = randn(2, 6, WIDTH, seed=9).bfloat16(), padding_for(6)
+    _, expected = looped(name, case_of(name, role, options, encoding), q, k, v, x, at, padding)
+    masks = {"padding": padding, "causal": role == "decoder", "features": encoding.features(x)}
 
-    out = attend(q, k, v, encoding, ready(encoding, *at), padding=padding, causal=role == "decoder", backend="dense")
+    out = attend(q, k, v, encoding, ready(encoding, *at), backend="dense", **masks)
 
     assert out.dtype == torch.bfloat16
     assert (out.double() - expected).abs().max() <= 2e-2 * expected.abs().max()
@@ -142,6 +143,6 @@ def test_the_oracle_sees_positions(name: str) -> None:
     case = case_of(name, "encoder", {}, encoding)
     q, k, v = (t[0].tolist() for t in qkv(3, 3))
     free = [[True] * 3] * 3
-    near, far = (attention(case, oracle, Call(q, k, v, [0, 1, 2], j, free)) for j in ([0, 1, 2], [2, 9, 5]))
     x = randn(WIDTH).tolist()
+    near, far = (attention(case, oracle, Call(q, k, v, [0, 1, 2], j, free, [x] * 3)) for j in ([0, 1, 2], [2, 9, 5]))
     assert near != far or oracle.embed(case, x, 1) != oracle.embed(case, x, 2)

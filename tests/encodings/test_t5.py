@@ -90,3 +90,28 @@ def test_distances_beyond_the_last_bucket_read_its_row() -> None:
     assert torch.equal(bias[:, 999, 0], bias[:, 20, 0])
     assert torch.equal(bias[:, 0, 999], bias[:, 0, 20])
     assert not torch.equal(bias[:, 0, 999], bias[:, 999, 0])
+
+
+def test_half_of_the_buckets_are_exact_unless_set() -> None:
+    distances = torch.arange(-300, 300)
+    assert torch.equal(make("t5", exact_buckets=8).bucket(distances), make("t5").bucket(distances))
+    few = make("t5", "decoder", exact_buckets=3).bucket(torch.arange(129))
+    assert few[:3].tolist() == [0, 1, 2]
+    assert few[3:].unique_consecutive().numel() <= 29
+    assert few.max() == 31
+
+
+def test_a_bucket_a_distance_but_for_the_last() -> None:
+    rows = make("t5", "decoder", num_buckets=8, exact_buckets=7).bucket(torch.arange(130))
+    assert rows[:8].tolist() == list(range(8))
+    assert (rows[8:] == 7).all()
+
+
+def test_last_bucket_of_the_other_logarithm_begins_at_the_greatest_distance() -> None:
+    """Sixteen buckets a direction, eight of them exact: 91 in T5, 128 there."""
+    distances = torch.arange(300)
+    for formula, begins in (("original", 91), ("article", 128)):
+        rows = make("t5", log_buckets=formula).bucket(distances)
+        assert (rows == 15).nonzero()[0].item() == begins
+        assert torch.equal(rows[:8], distances[:8])
+        assert (rows.diff() >= 0).all()

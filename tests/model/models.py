@@ -24,6 +24,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "deberta": {"max_distance": 4},
     "cope": {"p_max": 4},
     "learned": {"max_length": 24},
+    "absolute_bias": {"max_length": 24},
+    "fire": {"threshold": 6.0},
+    "tupe_a": {"max_length": 24},
+    "tupe_r": {"max_length": 24, "num_buckets": 8, "max_distance": 7},
+    "window": {"width": 3},
 }
 """Options under which short sequences read whole tables and go beyond the clipped ones. Others keep their defaults."""
 

@@ -34,7 +34,7 @@ class BiasAndTable(ALiBi):
     """`bias` and `table` are added up."""
 
     def __init__(self) -> None:
-        super().__init__(HEADS)
+        super().__init__(HEADS, "encoder")
 
     def bias(self, span: Span) -> Tensor:
         return PositionBias().bias(span)

@@ -35,7 +35,7 @@ from relformer.registry import register
 )
 class TransformerXL(PositionalEncoding):
     share = "layer"
-    shared = ("u", "v")
+    shared: tuple[str, ...] = ("u", "v")
 
     def __init__(
         self,

@@ -19,4 +19,4 @@ from relformer.registry import register
     paper="1906.08237",
 )
 class XLNet(TransformerXL):
-    shared = ()
+    shared: tuple[str, ...] = ()

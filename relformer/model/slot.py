@@ -97,7 +97,7 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     for twin in modules[1:]:
         for name in twin.shared:
             path, _, leaf = name.rpartition(".")
-            setattr(twin.get_submodule(path), leaf, modules[0].get_parameter(name))
+            setattr(twin.get_submodule(path), leaf, getattr(modules[0].get_submodule(path), leaf))
     of_layer = [0 if share == "stack" else served.index(n) if n in served else -1 for n in range(depth)]
     if len(served) < depth:
         modules.append(NoPositions())

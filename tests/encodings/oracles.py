@@ -46,8 +46,6 @@ def plain(case: Case, call: Call, h: int, a: int, b: int) -> float:
     return dot(call.q[h][a], call.k[h][b]) / math.sqrt(case.head_dim)
 
 
-
-
 def wave(t: int, width: int, layout: str, base: float = 10000.0) -> list[float]:
     """One row of the sinusoid."""
     out, half = [0.0] * width, width // 2

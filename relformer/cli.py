@@ -12,7 +12,9 @@ from relformer.errors import UserError
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer compare RUNS               group runs by everything but the seed: mean, spread and n
-       relformer encodings                  the positional encodings there are"""
+       relformer encodings                  the positional encodings there are
+       relformer encodings show NAME        one of them: formula, options, slots
+       relformer encodings check TARGET     a name, or my.module:MyEncoding [option=value ...]"""
 
 
 def main() -> None:
@@ -20,7 +22,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "train"
     rest = arguments[1:] if arguments and arguments[0] == command else arguments
-    if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command in ("train", "encodings"):
+    if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":
         fail(f"no command {rest[0]!r}\n{USAGE}")
     try:
         COMMANDS[command](rest)
@@ -61,22 +63,34 @@ def compare(arguments: list[str]) -> None:
 
 
 def encodings(arguments: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    import relformer.encodings  # noqa: F401  registers them
-    from relformer.registry import encodings as registry
+    from relformer.catalogue import print_catalogue, show
     from relformer.registry import load_plugins
 
     load_plugins()
-    table = Table()
-    columns = ("name", "family", "changes", "learned", "beyond", "paper")
-    for column in columns:
-        table.add_column({"beyond": "beyond the trained length"}.get(column, column), no_wrap=column == "name")
-    for name in registry:
-        facts = registry[name].facts
-        table.add_row(name, *(facts.get(column, "") for column in columns[1:]))
-    Console(width=None if Console().is_terminal else 140).print(table)
+    match arguments:
+        case []:
+            print_catalogue()
+        case ["show", name]:
+            show(name)
+        case ["check", target, *options]:
+            check_one(target, options)
+        case _:
+            raise UserError(f"no command encodings {' '.join(arguments)!r}\n{USAGE}")
+
+
+def check_one(target: str, options: list[str]) -> None:
+    """Check a registered encoding, or the class at `module:Class`, and say in words what is wrong."""
+    from omegaconf import OmegaConf
+
+    from relformer.registry import located
+    from relformer.testing import check_encoding
+
+    name = target.replace(":", ".")
+    encoding = located(target.rpartition(":")[2], name).cls if ":" in target else target
+    faults = check_encoding(encoding, OmegaConf.to_container(OmegaConf.from_dotlist(options)))  # type: ignore[arg-type]
+    if faults:
+        raise UserError(f"{target} does not behave as an encoding must:\n  " + "\n  ".join(faults))
+    print(f"{target}: nothing wrong found")
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

@@ -31,7 +31,7 @@ Oracle = Callable[[PositionalEncoding, int, int, int], float]
 SIZES = {"width": 32, "heads": 4, "feedforward": 24}
 SOURCES, TARGETS, PAD = 11, 13, 0
 RELATIVE = ("bias", "rotary", "contextual")
-"""Families whose attention is the same wherever a sequence begins."""
+"""Families whose attention is the same wherever a sequence begins, unless what it `changes` is by position."""
 
 
 def check_encoding(
@@ -69,6 +69,11 @@ def check_encoding(
     return list(dict.fromkeys(faults))
 
 
+def is_relative(entry: Entry) -> bool:
+    """Whether its facts promise that the attention is the same wherever a sequence begins."""
+    return entry.facts.get("family") in RELATIVE and "position" not in entry.facts.get("changes", "")
+
+
 def entry_of(encoding: type[PositionalEncoding] | str) -> Entry:
     if isinstance(encoding, str):
         return encodings[encoding]
@@ -95,7 +100,7 @@ def constructor_faults(entry: Entry) -> Iterator[str]:
         return
     for parameter in inspect.signature(entry.constructor).parameters.values():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            yield f"its constructor takes *{parameter.name}; list the arguments, since they are the schema of its config"
+            yield f"its constructor takes *{parameter.name}; list the arguments: they are the schema of its config"
         elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             yield f"its option {parameter.name} has no default"
         elif parameter.kind is parameter.KEYWORD_ONLY and parameter.annotation is parameter.empty:
@@ -218,7 +223,7 @@ def call_faults(entry: Entry, options: dict[str, Any], role: Role, oracle: Oracl
         span = encoding.ready(Span.between(range(first, first + 6), range(first, first + 6), 6, cpu))
         return attend(q, k, v, encoding, span, causal=role == "decoder", features=features, backend=backend)
 
-    if entry.facts.get("family") in RELATIVE and differs(call(0), call(7)):
+    if is_relative(entry) and differs(call(0), call(7)):
         yield "the attention changes where all positions shift by 7, though its family is relative: check the signs"
     if serves(encoding) and differs(call(0), call(0, "sdpa")):
         yield "the backends dense and sdpa disagree"

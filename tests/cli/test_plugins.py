@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from relformer.config import SLOTS
-from tests.cli.runs import TINY, metrics, relformer, run_directories
+from tests.cli.runs import ROOT, TINY, metrics, relformer, run_directories
 
 ENCODING = '''"""A bias that falls with the square of the distance."""
 
@@ -87,3 +87,13 @@ def test_options_of_a_plugin_are_checked_as_ours(tmp_path: Path) -> None:
     assert ended.code == 2 and "Traceback" not in ended.error
     assert "no config key 'encoding.stepness'; did you mean 'encoding.steepness'?" in ended.error
     assert run_directories(tmp_path) == []
+
+
+def test_a_plugin_passes_the_checks_of_every_encoding(tmp_path: Path) -> None:
+    env = site_packages(tmp_path)
+    env["PYTHONPATH"] += f":{ROOT}"
+    for target in ("parabola", "parabolic.encoding:Parabola"):
+        ended = relformer("encodings", "check", target, "steepness=0.01", cwd=tmp_path, env=env)
+        assert (ended.code, ended.out.strip()) == (0, f"{target}: nothing wrong found"), ended.error
+    refused = relformer("encodings", "check", "parabola", "steepness=-1", cwd=tmp_path, env=env)
+    assert refused.code == 2 and "steepness=-1 must not be negative" in refused.error

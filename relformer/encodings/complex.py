@@ -18,8 +18,8 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import parameter
+from relformer.encodings.sinusoid import refuse_odd
 from relformer.encodings.span import Positions, as_tensor
-from relformer.errors import UserError
 from relformer.registry import register
 
 
@@ -29,10 +29,7 @@ class ComplexOrder(PositionalEncoding):
         self, width: int, vocabulary: int, *, frequencies: Literal["word_channel", "word", "channel"] = "word_channel"
     ) -> None:
         super().__init__()
-        if width % 2:
-            raise UserError(
-                f"complex embeddings need an even width, but model.width={width}; choose an even model.width"
-            )
+        refuse_odd(width)
         half = width // 2
         start = torch.exp(-math.log(10000.0) * 2 * torch.arange(half) / half)
         if frequencies == "word":

@@ -7,9 +7,8 @@ from typing import Literal
 from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
-from relformer.encodings.sinusoid import sinusoid
+from relformer.encodings.sinusoid import refuse_odd, sinusoid
 from relformer.encodings.span import Positions, as_tensor
-from relformer.errors import UserError
 
 Table = Literal["sinusoidal", "none"]
 
@@ -19,8 +18,8 @@ class SampledPositions(PositionalEncoding):
 
     def __init__(self, width: int, table: Table) -> None:
         super().__init__()
-        if table == "sinusoidal" and width % 2:
-            raise UserError(f"a sinusoid needs an even width, but model.width={width}; choose an even model.width")
+        if table == "sinusoidal":
+            refuse_odd(width)
         self.has_table = table == "sinusoidal"
 
     def acts(self, hook: str) -> bool:

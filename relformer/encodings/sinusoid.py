@@ -14,7 +14,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from relformer.errors import UserError
+
 Layout = Literal["interleaved", "concat", "fairseq"]
+
+
+def refuse_odd(width: int) -> None:
+    """Sine and cosine come in pairs of channels.
+
+    Raises:
+        UserError: the width is odd.
+    """
+    if width % 2:
+        raise UserError(f"sines and cosines come in pairs, but model.width={width} is odd; choose an even model.width")
 
 
 def sinusoid(positions: Tensor, width: int, layout: Layout = "interleaved", base: float = 10000.0) -> Tensor:

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from relformer.encodings.injected import AbsoluteRows, Inject
 from relformer.encodings.parameters import constant, parameter
-from relformer.encodings.sinusoid import Layout, log_frequencies, wave
+from relformer.encodings.sinusoid import Layout, log_frequencies, refuse_odd, wave
 from relformer.encodings.span import Positions, as_tensor
-from relformer.errors import OptionError, UserError
+from relformer.errors import OptionError
 from relformer.registry import register
 
 
@@ -35,8 +35,7 @@ class Sinusoidal(AbsoluteRows):
         inject: Inject = "input",
     ) -> None:
         super().__init__()
-        if width % 2:
-            raise UserError(f"a sinusoid needs an even width, but model.width={width}; choose an even model.width")
+        refuse_odd(width)
         if base <= 1:
             raise OptionError("base", base, "must be greater than 1; the paper uses 10000")
         self.layout: Layout = layout

@@ -18,10 +18,10 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import normal, parameter
-from relformer.encodings.sinusoid import sinusoid
+from relformer.encodings.sinusoid import refuse_odd, sinusoid
 from relformer.encodings.span import Span
 from relformer.encodings.terms import ALL, chosen, query_side
-from relformer.errors import OptionError, UserError
+from relformer.errors import OptionError
 from relformer.registry import register
 
 
@@ -50,8 +50,7 @@ class TransformerXL(PositionalEncoding):
         relative_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if width % 2:
-            raise UserError(f"a sinusoid needs an even width, but model.width={width}; choose an even model.width")
+        refuse_odd(width)
         if clamp_length is not None and clamp_length < 1:
             raise OptionError("clamp_length", clamp_length, "must be at least 1, or null for no limit")
         if init_std < 0:

@@ -32,6 +32,14 @@ SET_BY_RUN = {
     "check_val_every_n_epoch": ", from eval.every",
     "plugins": "",
     "default_root_dir": ", from hydra.run.dir",
+    "limit_train_batches": ": training is counted in steps, trainer.max_steps",
+    "overfit_batches": "; a small data.examples serves",
+    "limit_val_batches": ": figures are of whole sets",
+    "limit_test_batches": ": figures are of whole sets",
+    "fast_dev_run": "; trainer.max_steps=2 serves",
+    "num_sanity_val_steps": "",
+    "enable_progress_bar": ", see callbacks.progress",
+    "enable_model_summary": "",
     "use_distributed_sampler": ", since the batches are planned for each rank",
     "max_epochs": ": training is counted in steps, trainer.max_steps",
 }
@@ -76,11 +84,19 @@ def check_slot(config: DictConfig, role: Role, path: str, model: ModelOptions) -
 
 
 def root_faults(config: DictConfig) -> Iterator[UserError]:
-    if not isinstance(config.seed, int):
+    if type(config.seed) is not int:
         yield UserError(f"seed: {config.seed!r} is not an integer")
     for path in ("name", "paths.log_dir"):
         if not isinstance(OmegaConf.select(config, path), str):
             yield UserError(f"{path}={OmegaConf.select(config, path)!r} is not a name")
+    if isinstance(config.name, str) and (".." in Path(config.name).parts or Path(config.name).is_absolute()):
+        yield UserError(
+            f"name={config.name} leads out of paths.log_dir; it is a folder in it, such as mine or exp/mine"
+        )
+    if not isinstance(config.logger.get("tags", ListConfig([])), ListConfig):
+        yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
+    if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:
+        yield OptionError("checkpoint", "best_val", "needs callbacks.best_checkpoint, which is switched off", "eval")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:
@@ -124,7 +140,8 @@ def trainer_faults(config: DictConfig) -> Iterator[UserError]:
     if not (devices == "auto" or isinstance(devices, ListConfig) or (isinstance(devices, int) and devices >= 1)):
         yield OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
     elif isinstance(trainer.num_nodes, int):
-        total = trainer.num_nodes * (devices if isinstance(devices, int) else 1)
+        each = devices if isinstance(devices, int) else len(devices) if isinstance(devices, ListConfig) else 1
+        total = trainer.num_nodes * each
         if total > size:
             rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
             yield OptionError("batch_size", size, rule, "data")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.utils import instantiate as hydra_instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from relformer.errors import UserError
 from relformer.registry import did_you_mean, load_plugins
@@ -84,10 +85,10 @@ def prepare(config_dir: str | None = None) -> None:
     """
     if config_dir and not Path(config_dir).is_dir():
         raise UserError(f"--config-dir {config_dir} is not a folder ({Path(config_dir).resolve()})")
-    packages = {module.split(".")[0] for module in load_plugins()}
+    packages = sorted({module.split(".")[0] for module in load_plugins()})
     register_schemas()
     OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
-    folders = [Path(str(resources.files(package))) / "conf" for package in sorted(packages)]
+    folders = [Path(place) / "conf" for name in packages for place in getattr(sys.modules[name], "__path__", ())]
     folders += [Path(config_dir).resolve()] if config_dir else []
 
     class UserConfigs(SearchPathPlugin):
@@ -112,6 +113,8 @@ def compose(overrides: list[str]) -> DictConfig:
             return _compose(overrides)
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(explain(error)) from None
+        except YAMLError as error:
+            raise UserError(f"a configuration file is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _compose(overrides: list[str]) -> DictConfig:
@@ -232,7 +235,7 @@ def plain(config: DictConfig, *keys: str) -> dict[str, Any]:
 
 
 def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
-    """The object a node's `_target_` names, with plain containers for its arguments: the one door for foreign objects.
+    """The object a node's `_target_` names, its arguments plain containers: the one door for foreign objects.
 
     Raises:
         UserError: it does not take these options. Other faults inside it keep their traceback.
@@ -243,7 +246,10 @@ def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
         cause = innermost(error)
         if isinstance(cause, UserError):
             raise cause from None
-        if isinstance(cause, TypeError | ValueError | ImportError) or type(cause).__name__ in USERS_FAULTS:
+        if (
+            isinstance(cause, TypeError | ValueError | LookupError | ImportError)
+            or type(cause).__name__ in USERS_FAULTS
+        ):
             said = " ".join(str(cause).split(", set env var")[0].split())
             raise UserError(f"{node['_target_']} does not take these options: {said}") from None
         raise

@@ -149,7 +149,10 @@ def located(name: str, target: str) -> Entry:
     """
     module, _, attribute = target.rpartition(".")
     try:
-        return Entry(name, getattr(import_module(module), attribute))
+        found = getattr(import_module(module), attribute)
+        if not hasattr(found, "overrides"):
+            raise UserError(f"{name}: _target_={target} is not a subclass of relformer.encodings.PositionalEncoding")
+        return Entry(name, found)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"{name}: _target_={target} can't be imported ({error}); is its package installed?") from None
 

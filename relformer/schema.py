@@ -4,6 +4,7 @@ line."""
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, field, is_dataclass, make_dataclass
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 import relformer.data.tasks
 import relformer.encodings  # noqa: F401  importing both registers encodings and tasks
@@ -50,12 +52,16 @@ class SlotOptions:
 def register_schemas() -> None:
     """Store the schema of everything registered: call after plugins are loaded, before composing."""
     store = ConfigStore.instance()
-    for name in encodings:
-        options = {**options_of(SlotOptions), **encodings[name].options()}
-        store.store(group="encoding/schema", name=name, node=schema(name, {"name": Option(str, name), **options}))
-    for name in tasks:
-        options = {**options_of(DataOptions), **tasks[name].options()}
-        store.store(group="data/schema", name=name, node=schema(name, {"name": Option(str, name), **options}))
+    for group, registry, common in (("encoding", encodings, SlotOptions), ("data", tasks, DataOptions)):
+        for name in registry:
+            try:
+                options = {"name": Option(str, name), **options_of(common), **registry[name].options()}
+                node = OmegaConf.structured(schema(name, options))
+            except Exception as error:  # a plugin's class: it must not stop unrelated runs
+                fault = f"{type(error).__name__}: {error}"
+                warnings.warn(f"{group} {name!r} is left out, its options make no schema ({fault})", stacklevel=2)
+                continue
+            store.store(group=f"{group}/schema", name=name, node=node)
     store.store(group="model/schema", name="model", node=schema("model", options_of(ModelOptions)))
     for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))

@@ -14,6 +14,7 @@ the table (distance 0 counted as future) is never read in an encoder. `untie_fir
 own.
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -95,6 +96,6 @@ def buckets(per_direction: int, max_distance: int, exact: int, growth: int) -> T
     reference's order of operations: products at the bucket's edges are exact integers there.
     """
     n = torch.arange(max_distance + 1)
-    logarithmic = torch.log(n.clamp(min=exact).float() / exact) / torch.log(torch.tensor(max_distance / exact))
+    logarithmic = torch.log(n.clamp(min=exact).float() / exact) / math.log(max_distance / exact)
     coarse = exact + (logarithmic * growth).long()
     return torch.where(n < exact, n, coarse.clamp(max=per_direction - 1))

@@ -66,6 +66,8 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     Raises:
         UserError, OptionError: with the config path of the slot.
     """
+    if "name" not in options:
+        raise UserError(f"{path} has no name; its YAML must say which encoding it is: name: alibi")
     own = {key: value for key, value in options.items() if key not in ("name", "_target_", "share", "layers")}
     target = options.get("_target_")
     entry = located(options["name"], target) if target else encodings[options["name"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import instantiate, prepare, run_stamp, update
+from relformer.config import SLOTS, instantiate, prepare, run_stamp, update
 from relformer.data.corpus import Corpus, EncodedSet, build_corpus
 from relformer.data.datamodule import DataModule
 from relformer.data.vocabulary import BOS
@@ -23,6 +24,7 @@ from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
 from relformer.training.run import data_options, evaluate
 
+TRUST = "--trust-checkpoint"
 CHANGEABLE = ("data", "eval", "attention", "trainer")
 
 
@@ -37,10 +39,14 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     """
     prepare()
     quiet()
+    trusted = TRUST in overrides
+    overrides = [override for override in overrides if override != TRUST]
     wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("eval.checkpoint=")]
     path = checkpoint_of(Path(run), wanted[-1] if wanted else "last")
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     config = stored_config(path, overrides)
+    if not trusted:
+        refuse_foreign_code(config)
     module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     corpus = build_corpus(content["data"])
@@ -92,6 +98,17 @@ def without_trained(corpus: Corpus, trained: Corpus) -> Corpus:
             raise UserError(f"{name} holds nothing but trained examples under these data options; leave the run's own")
         sets[name] = EncodedSet([examples.sources[r] for r in fresh], [examples.targets[r] for r in fresh])
     return replace(corpus, sets=sets)
+
+
+def refuse_foreign_code(config: DictConfig) -> None:
+    """A checkpoint may name a module of code to import; only one that a plugin has imported is taken unasked."""
+    for slot in SLOTS:
+        target = (config.get(slot) or {}).get("_target_")
+        if target and target.rpartition(".")[0] not in sys.modules:
+            raise UserError(
+                f"the checkpoint's {slot} is code of its own ({target}), which loading would run; if you trust it, add "
+                f"{TRUST}, or make its package a plugin"
+            )
 
 
 def checkpoint_of(run: Path, which: str) -> Path:

@@ -14,13 +14,14 @@ from typing import Any
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from relformer.check import check
-from relformer.config import compose, conf_dir, plain, prepare
+from relformer.config import compose, conf_dir, prepare
 from relformer.errors import UserError
-from relformer.training.resume import RUN_KEYS, checkpoint_to_resume, refuse_other_config
+from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, summarise_sweep
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
@@ -46,10 +47,10 @@ def launch(arguments: list[str]) -> None:
     overrides = ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in overrides]
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     prepare(parsed.config_dir)
+    config = compose(overrides)
     if asks_only(parsed):
         entry()
         return
-    config = compose(overrides)
     if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
         refuse_torchrun_sweep()
         try:
@@ -57,8 +58,10 @@ def launch(arguments: list[str]) -> None:
         finally:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
+        refuse_sweep(overrides)
         check(config)
-        refuse_occupied(config)
+        if is_first_rank():
+            prepare_directory(config)
         quiet()
         entry()
 
@@ -74,13 +77,31 @@ def refuse_torchrun_sweep() -> None:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
 
 
-def refuse_occupied(config: DictConfig) -> None:
-    """A run directory must be free, or hold this very run to continue; Hydra writes into it before training starts."""
-    if "LOCAL_RANK" in os.environ:
-        return
-    checkpoint = checkpoint_to_resume(config.resume, Path(config.hydra.run.dir))
+def refuse_sweep(overrides: list[str]) -> None:
+    for override in OverridesParser.create().parse_overrides(overrides):
+        if override.is_sweep_override():
+            raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
+
+
+def is_first_rank() -> bool:
+    return all(os.environ.get(variable, "0") == "0" for variable in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+def prepare_directory(config: DictConfig) -> None:
+    """Refuse a directory that holds another run, and make a free one: Hydra writes into it before training starts.
+
+    Raises:
+        UserError: it is taken, holds a checkpoint of other options, or can't be made.
+    """
+    directory = Path(config.hydra.run.dir)
+    refuse_occupied(config.resume, directory)
+    checkpoint = checkpoint_to_resume(config.resume, directory)
     if checkpoint is not None:
-        refuse_other_config(checkpoint, plain(config, *RUN_KEYS))
+        refuse_other_config(checkpoint, run_parts(config))
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
 
 
 def flags(parsed: Namespace) -> list[str]:

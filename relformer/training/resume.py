@@ -7,7 +7,9 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 
+from relformer.config import plain
 from relformer.errors import UserError
 
 RUN_KEYS = (
@@ -24,23 +26,38 @@ RUN_KEYS = (
     "eval",
 )
 """The parts of the configuration that make a run what it is; they travel in its checkpoints."""
+PLACE_KEYS = (
+    "_target_",
+    "accelerator",
+    "devices",
+    "num_nodes",
+    "strategy",
+    "max_steps",
+    "log_every_n_steps",
+    "deterministic",
+)
+"""What of the Trainer may differ when a run goes on: where it runs, how long, and what it logs."""
+TRACES = ("csv/metrics.csv", "wandb_id", "checkpoints")
+"""What a run leaves in its directory before its first checkpoint, and after."""
 
 
 def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
-    """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one.
+    """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one."""
+    last = run_dir / "checkpoints" / "last.ckpt"
+    if resume == "auto":
+        return last if last.exists() else None
+    return None if resume is None else Path(resume)
+
+
+def refuse_occupied(resume: str | None, run_dir: Path) -> None:
+    """A run directory must be free, or hold the run to continue.
 
     Raises:
-        UserError: a path without a checkpoint, or a directory that holds a run which `resume` does not continue.
+        UserError: it holds a run which `resume` does not continue.
     """
-    last = run_dir / "checkpoints" / "last.ckpt"
-    if resume is None and last.exists():
+    continues = resume == "auto" or (resume is not None and Path(resume).resolve().is_relative_to(run_dir.resolve()))
+    if not continues and any((run_dir / trace).exists() for trace in TRACES):
         raise UserError(f"{run_dir} already holds a run; continue it with resume=auto, or choose another hydra.run.dir")
-    if resume in (None, "auto"):
-        return last if last.exists() else None
-    path = Path(str(resume))
-    if not path.is_file():
-        raise UserError(f"resume={resume} is not a file; give the path of a checkpoint, auto, or null")
-    return path
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -57,14 +74,20 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def refuse_other_config(path: Path, config: dict[str, Any]) -> None:
-    """A run continues only as the run it was: parts of its configuration against those in the checkpoint.
+def run_parts(config: DictConfig) -> dict[str, Any]:
+    """What makes a run what it is, wherever it is started: `RUN_KEYS` and the Trainer's part in the numbers."""
+    trainer = plain(config, "trainer")["trainer"]
+    return {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
+
+
+def refuse_other_config(path: Path, parts: dict[str, Any]) -> None:
+    """A run continues only as the run it was: its `run_parts` against those in the checkpoint.
 
     Raises:
         UserError: naming what differs.
     """
     then = read_config(path)
-    different = sorted(key for key in RUN_KEYS if then.get(key) != config.get(key))
+    different = sorted(key for key in (*RUN_KEYS, "trainer") if then.get(key) != parts.get(key))
     if different:
         raise UserError(
             f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from relformer.data.corpus import Corpus, DataOptions, build_corpus
 from relformer.data.datamodule import DataModule
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
+from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import RUN_KEYS, checkpoint_to_resume
+from relformer.training.resume import checkpoint_to_resume, read_config, run_parts
 
 logger = logging.getLogger("relformer")
 
@@ -46,7 +48,11 @@ def _train(config: DictConfig) -> dict[str, Any]:
     data = DataModule(corpus, data_options(content["data"]), config.seed)
     if trainer.is_global_zero:
         logger.info("%s", describe(module, run_dir, checkpoint, config.resume))
-    trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    try:
+        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    finally:
+        if trainer.received_sigterm:
+            sys.exit(143)  # not 0: whoever stopped the run must not take it for finished
     return report(trainer, module, data, config, run_dir)
 
 
@@ -54,7 +60,7 @@ def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
     """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
     vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
     sizes = {"max_steps": config.trainer.max_steps, "trained_length": corpus.trained_length}
-    return {**plain(config, *RUN_KEYS), **sizes, "vocabulary": vocabulary}
+    return {**run_parts(config), **sizes, "vocabulary": vocabulary}
 
 
 def data_options(options: dict[str, Any]) -> DataOptions:
@@ -72,14 +78,13 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         tags=list(config.logger.get("tags", [])),
     )
     accumulate, steps = config.trainer.accumulate_grad_batches, config.trainer.max_steps
-    validations = -(-steps // config.eval.every)
     return instantiate(
         config.trainer,
         logger=loggers,
         callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(run_dir),
-        val_check_interval=-(-steps // validations) * accumulate,  # evenly, so that the last step is validated
+        val_check_interval=min(config.eval.every, steps) * accumulate,
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
@@ -102,6 +107,8 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
     if checkpoint is not None:
         lines.append(f"continuing from {checkpoint}")
+        if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:
+            lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
     elif resume == "auto":
         lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
     lines.append(f"run directory {run_dir}")
@@ -113,17 +120,18 @@ def report(
 ) -> dict[str, Any]:
     """Evaluate the last and the best checkpoint, print the table and write the files; the headline is
     `eval.checkpoint`."""
-    checkpoints = run_dir / "checkpoints"
-    trainer.save_checkpoint(checkpoints / "last.ckpt", weights_only=False)
-    rows = {"last": evaluate(trainer, module, data)}
-    best = checkpoints / "best.ckpt"
-    steps = {"last": trainer.global_step}
-    if best.exists():
-        content = torch.load(best, map_location="cpu", weights_only=True)
+    trainer.validate(module, datamodule=data, verbose=False)
+    keepers = [c for c in trainer.callbacks if isinstance(c, BestCheckpoint)]  # type: ignore[attr-defined]
+    for keeper in keepers:
+        keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
+    trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
+    rows, steps = {"last": evaluate(trainer, module, data)}, {"last": trainer.global_step}
+    for keeper in keepers:
+        content = torch.load(keeper.path, map_location="cpu", weights_only=True)
         module.load_state_dict(content["state_dict"])
         module.log_prefix = "best_val/"
         steps["best_val"], rows["best_val"] = content["global_step"], evaluate(trainer, module, data)
-    headline = config.eval.checkpoint if config.eval.checkpoint in rows else "last"
+    headline = config.eval.checkpoint
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
@@ -142,8 +150,8 @@ def report(
     }
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
-        print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})")
         write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir)
+        print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})")
         logger.info("%s", closing(rows, steps, tests, run_dir, config))
     return metrics
 

@@ -12,6 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 from numpy.typing import NDArray
 
+from relformer.errors import OptionError
 from relformer.figures.heatmap import caption, draw_heatmap, heatmap_grid, save_png, toeplitz_maps
 from relformer.files import replacing
 from relformer.model.slot import Slot
@@ -35,8 +36,13 @@ class BiasHeatmaps(pl.Callback):
     def __init__(self, directory: str, every_n_steps: int = 500, length: int = 32, limit: float | None = None) -> None:
         self.directory, self.every_n_steps, self.length, self.limit = Path(directory), every_n_steps, length, limit
         self.drawn = -1
+        if every_n_steps < 1 or length < 1:
+            raise OptionError("every_n_steps", every_n_steps, "or length is below 1", "callbacks.bias_heatmaps")
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        assert isinstance(module, Seq2SeqModule)
+        limits = [limit for slot in module.model.slots.values() for e in slot if (limit := e.max_positions())]
+        self.length = min(self.length, *limits) if limits else self.length
         self.draw(trainer, module)
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:

@@ -8,11 +8,15 @@ import time
 import lightning.pytorch as pl
 from lightning.pytorch import LightningModule, Trainer
 
+from relformer.errors import OptionError
+
 logger = logging.getLogger("relformer")
 
 
 class Progress(pl.Callback):
     def __init__(self, every_n_steps: int = 250) -> None:
+        if every_n_steps < 1:
+            raise OptionError("every_n_steps", every_n_steps, "must be at least 1", "callbacks.progress")
         self.every_n_steps = every_n_steps
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:

@@ -1,0 +1,41 @@
+"""The checkpoint with the best value of one validation figure.
+
+What is best so far is read from the file itself: a run that was killed between a save and a validation can't forget it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch import LightningModule, Trainer
+
+
+class BestCheckpoint(pl.Callback):
+    """Saves `path` whenever `monitor` improves: a loss falls, any other figure rises. Runs on every rank."""
+
+    def __init__(self, path: str, monitor: str = "val/iid/loss") -> None:
+        self.path, self.monitor = Path(path), monitor
+        self.sign = 1 if monitor.endswith("loss") else -1
+        self.score: float | None = None
+
+    def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
+        if self.path.exists():
+            stored = torch.load(self.path, map_location="cpu", weights_only=True)["callbacks"]
+            self.score = stored.get(self.state_key, {}).get("score")
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if trainer.state.fn == "fit":
+            self.keep(trainer)
+
+    def keep(self, trainer: Trainer) -> None:
+        """Save the present weights if the validation just made is the best."""
+        value = float(trainer.callback_metrics[self.monitor])
+        if self.score is None or self.sign * value < self.sign * self.score:
+            self.score = value
+            trainer.save_checkpoint(self.path)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"score": self.score}

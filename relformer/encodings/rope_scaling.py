@@ -8,7 +8,7 @@ linear       w_c / f                                              Chen et al. 20
 ntk          base := base f^(r / (r - 2))                         bloc97, 2023
 dynamic_ntk  base := base (f L / L0 - (f - 1))^(r / (r - 2))      bloc97 and emozilla, 2023
 yarn         w_c (1 - t_c) + w_c / f t_c                          Peng et al. 2023, arXiv:2309.00071
-llama3       w_c s_c + w_c / f (1 - s_c)                          Llama 3, 2024
+llama3       w_c s_c + w_c / f (1 - s_c)                          Llama 3.1, 2024
 longrope     w_c / e_c, e the short list for length <= L0         Ding et al. 2024, arXiv:2402.13753
 
 `dynamic_ntk` and `longrope` follow from the planned length: padding and the limit of a generation count, and a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +26,13 @@ from relformer.training.resume import read_config
 from relformer.training.run import data_options, evaluate
 
 TRUST = "--trust-checkpoint"
-CHANGEABLE = ("data", "eval", "attention", "trainer")
+CHANGEABLE = ("data", "eval", "attention", "trainer", *(f"{slot}.scaling" for slot in SLOTS))
+"""RoPE's scaling has no weights, and is made to be changed on a trained model."""
 
 
 def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
-    """Evaluate a run's checkpoint under changed `data`, `eval`, `attention` or `trainer.accelerator`.
+    """Evaluate a run's checkpoint under changed `data`, `eval`, `attention`, `trainer.accelerator`, or another
+    `scaling` of RoPE.
 
     Prints the table by length and writes `metrics.json`, `examples.jsonl` and `length_curve.png` to a new folder under
     `<run>/evaluations`.
@@ -47,8 +50,11 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     config = stored_config(path, overrides)
     if not trusted:
         refuse_foreign_code(config)
-    module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    slots = {slot: content[slot] for slot in SLOTS if slot in content}
+    module = Seq2SeqModule.load_from_checkpoint(
+        path, map_location="cpu", weights_only=True, config=read_config(path) | slots
+    )
     corpus = build_corpus(content["data"])
     tokens = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
     if tokens != module.config["vocabulary"]:
@@ -129,11 +135,13 @@ def stored_config(path: Path, overrides: list[str]) -> DictConfig:
     """The configuration a checkpoint carries, typed again, with the overrides on it."""
     content = {key: value for key, value in read_config(path).items() if key != "vocabulary"}
     config = OmegaConf.create(content | {"trainer": {"accelerator": "auto"}})
-    schema = ConfigStore.instance().load(f"data/schema/{config.data.name}.yaml").node
-    config.data = OmegaConf.merge(schema, config.data)
+    schemas = {"data": "data", **dict.fromkeys(SLOTS, "encoding")}
+    for part in (part for part in schemas if config.get(part) and "_target_" not in config[part]):
+        schema = ConfigStore.instance().load(f"{schemas[part]}/schema/{config[part].name}.yaml").node
+        config[part] = OmegaConf.merge(schema, config[part])
     OmegaConf.set_struct(config, True)
     for override in overrides:
-        if override.split(".")[0].lstrip("+") not in CHANGEABLE:
+        if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
             raise UserError(f"{override!r} can't change after training; evaluate takes {', '.join(CHANGEABLE)}.* keys")
     update(config, overrides)
     return config

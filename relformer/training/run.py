@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from relformer.data.corpus import Corpus, DataOptions, build_corpus
 from relformer.data.datamodule import DataModule
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
+from relformer.registry import encodings
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
@@ -98,9 +100,7 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
     lines = []
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
-        unsaid = {"name": slot["name"], "layers": "all"}
-        options = " ".join(f"{k}={v}" for k, v in slot.items() if v is not None and unsaid.get(k) != v)
-        lines.append(f"{role:<9}{slot['name']:<16}{options}".rstrip())
+        lines.append(f"{role:<9}{slot['name']:<16}{' '.join(said(slot))}".rstrip())
     if module.config["encoding"]["name"] == "none":
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
@@ -113,6 +113,17 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
         lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
+
+
+def said(slot: Mapping[str, Any]) -> Iterator[str]:
+    """A slot's options as on the command line; of nested ones, such as RoPE's scaling, those that were changed."""
+    known = encodings[slot["name"]].options() if slot["name"] in encodings else {}
+    for key, value in slot.items():
+        if isinstance(value, Mapping):
+            default = vars(known[key].default) if key in known else {}
+            yield from (f"{key}.{inner}={each}" for inner, each in value.items() if each != default.get(inner))
+        elif value is not None and {"name": slot["name"], "layers": "all"}.get(key) != value:
+            yield f"{key}={value}"
 
 
 def report(

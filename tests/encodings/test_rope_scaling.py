@@ -186,6 +186,23 @@ def test_the_limit_of_a_generation_counts_where_the_length_does(kind: str) -> No
     torch.testing.assert_close(stepwise(model, source, target, [3, 7]), short, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("targets", "length"), [(4, 9), (10, 10)])
+@torch.no_grad()
+def test_queries_and_keys_of_cross_attention_are_planned_for_one_length(targets: int, length: int) -> None:
+    """The longer of source (9) and target: with two lengths they would turn by two bases."""
+    model, (source, target) = build("rope@cross", scaling={"type": "dynamic_ntk"} | SCALINGS["dynamic_ntk"]), batch()
+    slot, planned = model.slots["cross"], []
+    place = slot.place
+
+    def recorded(*call: Any) -> Any:
+        planned.append(call[3])
+        return place(*call)
+
+    slot.place = recorded  # type: ignore[method-assign]
+    stepwise(model, source, target[:, :targets], [1] * targets)
+    assert planned == [length] * (targets + 1)
+
+
 def test_the_scaling_is_the_same_option_of_all_presets() -> None:
     for name in ("rope", "rope_keynorm", "rope_bias"):
         assert encodings[name].options()["scaling"].type is RopeScaling

@@ -81,7 +81,7 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
     for path in map(Path, paths):
         below = [path] if path.name == "metrics.json" else sorted(path.glob("**/metrics.json"))
         root = path.parent if path.name == "metrics.json" else path
-        found += [p for p in below if "evaluations" not in p.relative_to(root).parts and p not in found]
+        found += [p for p in below if "evaluations" not in p.relative_to(root.parent).parts and p not in found]
     if not found:
         raise UserError(f"no finished run (metrics.json) below {', '.join(paths)}; is training done?")
     return found

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import SLOTS, instantiate, prepare, run_stamp, update
+from relformer.config import SLOTS, instantiate, prepare, update
 from relformer.data.corpus import Corpus, EncodedSet, build_corpus
 from relformer.data.datamodule import DataModule
 from relformer.data.vocabulary import BOS
@@ -75,7 +77,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     rows = evaluate(trainer, module, DataModule(corpus, data_options(content["data"]), module.config["seed"]))
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     name = f"{directory.name}, {path.stem} checkpoint"
-    output = directory / "evaluations" / run_stamp()
+    output = free(directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S"))
     metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
     trained = module.config["trained_length"]
     print_table(tests, f"{name}: {' '.join(overrides)}")
@@ -84,6 +86,12 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         print(warning)
     print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")
     return metrics
+
+
+def free(path: Path) -> Path:
+    """The path, or with a number behind it where that exists."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(p for p in chain([path], numbered) if not p.exists())
 
 
 def without_trained(corpus: Corpus, trained: Corpus) -> Corpus:

@@ -70,6 +70,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, trained: tuple[Path, Ended], tmp_pa
         (["resume=auto", "model.dropout=0.2"], r"other options \(model\)"),
         (["resume=auto", "encoding=alibi", "seed=3"], r"other options \(encoding, seed\)"),
         (["resume=auto", "decoder_encoding=t5"], r"other options \(decoder_encoding\)"),
+        (["resume=auto", "trainer.gradient_clip_val=0.1"], r"other options \(trainer\)"),
         ([], "already holds a run; continue it with resume=auto, or choose another hydra.run.dir"),
     ],
 )

@@ -14,5 +14,5 @@ def test_one_failing_job_stops_no_other(tmp_path: Path) -> None:
     assert metrics(run)["config"]["model"]["heads"] == 4
     assert run.name.startswith("1_") and run.parent.parent.name == "multirun"
     assert "sweep job 0 ended with exit code 2" in ended.error + ended.out
-    assert "test_longer: mean" in ended.out
+    assert "test_longer, exact match" in ended.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]

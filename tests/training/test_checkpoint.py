@@ -8,13 +8,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from relformer.config import plain
 from relformer.data.corpus import build_corpus
 from relformer.errors import UserError
 from relformer.files import write_json
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import RUN_KEYS, checkpoint_to_resume, read_config, refuse_other_config
+from relformer.training.resume import checkpoint_to_resume, read_config, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.run import train
 from tests.config.composed import checked
 
@@ -97,7 +96,7 @@ def test_a_checkpoint_rebuilds_its_model_without_arguments(run: Path, name: str)
 
 def test_a_checkpoint_carries_what_made_the_run(run: Path) -> None:
     config = read_config(run / "checkpoints" / "last.ckpt")
-    given = plain(checked(*CONFIG), *RUN_KEYS)
+    given = run_parts(checked(*CONFIG))
     assert {key: config[key] for key in given} == given
     assert (config["max_steps"], config["trained_length"]) == (2, 10)
     corpus = build_corpus(given["data"])
@@ -142,16 +141,16 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
 )
 def test_a_run_with_another_option_is_refused(run: Path, override: str, key: str) -> None:
     path = run / "checkpoints" / "last.ckpt"
-    refuse_other_config(path, plain(checked(*CONFIG), *RUN_KEYS))
+    refuse_other_config(path, run_parts(checked(*CONFIG)))
     with pytest.raises(UserError, match=rf"was written with other options \({key}\); .*start a new run directory"):
-        refuse_other_config(path, plain(checked(*CONFIG, override), *RUN_KEYS))
+        refuse_other_config(path, run_parts(checked(*CONFIG, override)))
 
 
 def test_a_slot_set_only_once_is_another_option(run: Path) -> None:
     """A null `decoder_encoding` is absent, and must not match one that was set."""
     other = [override for override in CONFIG if not override.startswith("decoder_encoding")]
     with pytest.raises(UserError, match="decoder_encoding"):
-        refuse_other_config(run / "checkpoints" / "last.ckpt", plain(checked(*other), *RUN_KEYS))
+        refuse_other_config(run / "checkpoints" / "last.ckpt", run_parts(checked(*other)))
 
 
 def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:
@@ -160,7 +159,9 @@ def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:
     assert checkpoint_to_resume("auto", tmp_path) is None
     assert checkpoint_to_resume(None, tmp_path) is None
     assert checkpoint_to_resume(str(last), tmp_path) == last
-    with pytest.raises(UserError, match="already holds a run; continue it with resume=auto, or choose another"):
-        checkpoint_to_resume(None, run)
-    with pytest.raises(UserError, match="is not a file"):
-        checkpoint_to_resume(str(run), tmp_path)
+    for resume in (None, str(tmp_path / "other.ckpt")):
+        with pytest.raises(UserError, match="already holds a run; continue it with resume=auto, or choose another"):
+            refuse_occupied(resume, run)
+    for resume in ("auto", str(last)):
+        refuse_occupied(resume, run)
+    refuse_occupied(None, tmp_path)

@@ -35,7 +35,7 @@ class BestCheckpoint(pl.Callback):
         value = float(trainer.callback_metrics[self.monitor])
         if self.score is None or self.sign * value < self.sign * self.score:
             self.score = value
-            trainer.save_checkpoint(self.path)
+            trainer.save_checkpoint(self.path, weights_only=False)
 
     def state_dict(self) -> dict[str, Any]:
         return {"score": self.score}

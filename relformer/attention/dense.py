@@ -29,7 +29,11 @@ def dense(
         scores = encoding.score(scores, *raw, features, span, keep)
     if keep is not None:
         scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
-    weights = F.dropout(scores.softmax(-1, dtype=torch.float32).to(v.dtype), dropout, training=dropout > 0)
+    weights = F.dropout(
+        scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(v.dtype),
+        dropout,
+        training=dropout > 0,
+    )
     out = weights @ v
     extra = encoding.value(weights, span)
     if extra is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import constant, parameter, uniform
 from relformer.encodings.positions_limit import refuse_beyond
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -42,9 +43,9 @@ class AbsoluteBias(PositionalEncoding):
         for positions in (span.q, span.k):
             refuse_beyond(positions, self.max_positions(), self.path)
         if isinstance(span.q, range) and isinstance(span.k, range):
-            return self.pair_weight[None, :, span.q.start : span.q.stop, span.k.start : span.k.stop].float()
+            return precise(self.pair_weight[None, :, span.q.start : span.q.stop, span.k.start : span.k.stop])
         i, j = as_tensor(span.q, span.device)[:, :, None], as_tensor(span.k, span.device)[:, None, :]
-        return self.pair_weight[:, i, j].transpose(0, 1).float()
+        return precise(self.pair_weight[:, i, j].transpose(0, 1))
 
     def bias(self, span: Span) -> Tensor:
         return span.prepared

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from relformer.encodings.base import Role
 from relformer.encodings.first_token import FirstApart
 from relformer.encodings.parameters import parameter
+from relformer.encodings.precision import precise
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -76,7 +77,7 @@ class ALiBi(FirstApart):
 
 def penalty(log_slopes: Tensor, distance: Tensor) -> Tensor:
     """-m_h |i - j|: (H,), (R,) -> (H, R)."""
-    return -log_slopes.float().exp()[:, None] * distance.abs()
+    return -precise(log_slopes).exp()[:, None] * distance.abs()
 
 
 def published_slopes(heads: int, max_bias: float) -> list[float]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.sinusoid import refuse_odd
 from relformer.encodings.span import Positions, as_tensor
 from relformer.registry import register
@@ -39,8 +40,8 @@ class ComplexOrder(PositionalEncoding):
 
     def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
         """Turn each token's channel pairs by its frequencies times its position: (B, T, E) -> (B, T, E)."""
-        omega = self.omega.float()[tokens if len(self.omega) > 1 else torch.zeros_like(tokens)]
-        angle = as_tensor(positions, x.device)[..., None].float() * omega
-        real, imaginary = x.float().chunk(2, dim=-1)
+        omega = precise(self.omega)[tokens if len(self.omega) > 1 else torch.zeros_like(tokens)]
+        angle = precise(as_tensor(positions, x.device)[..., None]) * omega
+        real, imaginary = precise(x).chunk(2, dim=-1)
         cos, sin = angle.cos(), angle.sin()
         return torch.cat((real * cos - imaginary * sin, real * sin + imaginary * cos), dim=-1).to(x.dtype)

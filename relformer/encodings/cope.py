@@ -19,6 +19,7 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -53,10 +54,10 @@ class CoPE(PositionalEncoding):
         counted = (span.relative.pairs >= 0)[:, None]
         counted = counted if keep is None else counted & keep
         with torch.autocast(scores.device.type, enabled=False):
-            gates = scores.float().sigmoid() * counted
+            gates = precise(scores).sigmoid() * counted
             count = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.count_rows) - 1)  # (B, H, Q, K)
             below = count.detach().floor()
-            rows = q.float() @ self.count_rows.float().mT  # (B, H, Q, p_max)
+            rows = precise(q) @ precise(self.count_rows).mT  # (B, H, Q, p_max)
             low, high = (rows.gather(-1, at.long()) for at in (below, count.detach().ceil()))
             term = low + (count - below) * (high - low)
         return scores + term.to(scores.dtype)

@@ -33,6 +33,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import LengthError, PositionalEncoding, Projection, Role
 from relformer.encodings.parameters import constant, normal, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Relative, Span, as_tensor
 from relformer.encodings.terms import chosen, query_side
 from relformer.errors import OptionError
@@ -146,11 +147,11 @@ class DeBERTa(PositionalEncoding):
 
     def own_query(self, rows: Tensor) -> Tensor:
         assert self.deberta_query is not None and self.deberta_query_bias is not None
-        return rows.float() @ self.deberta_query.float().mT + self.deberta_query_bias.float()[:, None]
+        return precise(rows) @ precise(self.deberta_query).mT + precise(self.deberta_query_bias)[:, None]
 
     def own_key(self, rows: Tensor) -> Tensor:
         assert self.deberta_key is not None
-        return rows.float() @ self.deberta_key.float().mT
+        return precise(rows) @ precise(self.deberta_key).mT
 
     def read(self, span: Span, query: Projection, key: Projection) -> tuple[Read | None, Read | None]:
         """K^r for c2p and Q^r for p2c, where those terms take part."""
@@ -158,8 +159,8 @@ class DeBERTa(PositionalEncoding):
             return None, None
         rows: Tensor = self.deberta_rows
         if self.deberta_gain is not None:
-            shift = None if self.deberta_shift is None else self.deberta_shift.float()
-            normed = F.layer_norm(rows.float(), rows.shape[-1:], self.deberta_gain.float(), shift, 1e-7)
+            shift = None if self.deberta_shift is None else precise(self.deberta_shift)
+            normed = F.layer_norm(precise(rows), rows.shape[-1:], precise(self.deberta_gain), shift, 1e-7)
             rows = normed.to(rows.dtype)
         rows = F.dropout(rows, self.relative_dropout, self.training and self.relative_dropout > 0)
 

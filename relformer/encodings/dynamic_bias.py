@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.perceptron import Perceptron
+from relformer.encodings.precision import precise
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -39,7 +40,7 @@ class DynamicBias(PositionalEncoding):
         self.distance_mlp = Perceptron([1, *[size] * depth, heads], F.silu)
 
     def table(self, distance: Tensor) -> Tensor:
-        x = distance.float()
+        x = precise(distance)
         if self.log_distance:
             x = x.sign() * torch.log1p(x.abs())
         out: Tensor = self.distance_mlp(x[:, None])

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter
 from relformer.encodings.perceptron import Perceptron
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -60,7 +61,7 @@ class FIRE(PositionalEncoding):
         self.fire_mlp = Perceptron([2 if self.signed else 1, hidden, heads], F.relu)
 
     def psi(self, x: Tensor) -> Tensor:
-        return torch.log1p(self.fire_c.float().abs() * x)
+        return torch.log1p(precise(self.fire_c).abs() * x)
 
     def prepare(self, span: Span) -> Tensor:
         """The finished bias: (B | 1, H, Q, K)."""
@@ -68,9 +69,9 @@ class FIRE(PositionalEncoding):
         if not self.causal:
             furthest = torch.maximum(furthest, as_tensor(span.k, span.device)[:, None, :])
         distance = span.relative.pairs
-        normaliser = self.psi(torch.maximum(furthest.float(), self.threshold * self.fire_stretch.float().abs())) + EPS
-        ratio = self.psi(distance.abs().float()) / normaliser
-        inputs = [ratio, distance.sign().float()] if self.signed else [ratio]
+        normaliser = self.psi(torch.maximum(precise(furthest), self.threshold * precise(self.fire_stretch).abs())) + EPS
+        ratio = self.psi(precise(distance.abs())) / normaliser
+        inputs = [ratio, precise(distance.sign())] if self.signed else [ratio]
         out: Tensor = self.fire_mlp(torch.stack(inputs, dim=-1))
         return out.permute(0, 3, 1, 2)
 

@@ -13,17 +13,18 @@ from torch import Tensor, nn
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span, as_tensor
 
 
 def apart(bias: Tensor, span: Span, to_first: Tensor, from_first: Tensor | None) -> Tensor:
     """The bias (B | 1, H, Q, K) with the values of a head, (H,), where query or key is at position 0."""
     first_key = (as_tensor(span.k, span.device) == 0)[:, None, None, :]
-    bias = torch.where(first_key, to_first.float()[:, None, None], bias)
+    bias = torch.where(first_key, precise(to_first)[:, None, None], bias)
     if from_first is None:
         return bias
     first_query = (as_tensor(span.q, span.device) == 0)[:, None, :, None]
-    return torch.where(first_query, from_first.float()[:, None, None], bias)
+    return torch.where(first_query, precise(from_first)[:, None, None], bias)
 
 
 class FirstApart(PositionalEncoding):

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter, uniform
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span
 from relformer.registry import register
 
@@ -47,7 +48,7 @@ class Forgetting(PositionalEncoding):
     def features(self, x: Tensor) -> Tensor:
         """ln of the gates, to the past and in an encoder to the future too: (B, T, E) -> (B, H, T, 1 | 2) float32."""
         with torch.autocast(x.device.type, enabled=False):
-            gates = F.logsigmoid(F.linear(x.float(), self.forget_weight.float(), self.forget_bias.float()))
+            gates = F.logsigmoid(F.linear(precise(x), precise(self.forget_weight), precise(self.forget_bias)))
         return gates.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)
 
     def prepare(self, span: Span) -> tuple[Tensor, Tensor]:
@@ -73,7 +74,7 @@ class Forgetting(PositionalEncoding):
 
 def running_sum(gates: Tensor) -> Tensor:
     """The sum of the first n, for n = 0..K: (B, H, K) -> (B, H, K + 1)."""
-    return F.pad(gates.float().cumsum(-1), (1, 0))
+    return F.pad(precise(gates).cumsum(-1), (1, 0))
 
 
 def at(sums: Tensor, count: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from relformer.encodings.base import Role
 from relformer.encodings.distance_rows import DistanceRows
 from relformer.encodings.parameters import constant, normal, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -70,19 +71,19 @@ class GatedBias(DistanceRows):
         """The bias by distance, with every factor that depends on nothing else: (R,) -> (H, R)."""
         bias = self.ungated(distance)
         if self.mode != "content":
-            bias = self.gate.float().sigmoid()[:, None] * bias
-        return bias if self.log_scale is None else self.log_scale.float().exp()[:, None] * bias
+            bias = precise(self.gate).sigmoid()[:, None] * bias
+        return bias if self.log_scale is None else precise(self.log_scale).exp()[:, None] * bias
 
     def ungated(self, distance: Tensor) -> Tensor:
         row = self.row(distance)
         if self.direction_weight is not None:
             row = (row - self.furthest).abs()
         if self.rank is not None:
-            bias = self.row_factor[row].float() @ self.head_factor.float()
+            bias = precise(self.row_factor[row]) @ precise(self.head_factor)
         else:
-            bias = (self.distance_weight if self.direction_weight is None else self.magnitude_weight)[row].float()
+            bias = precise((self.distance_weight if self.direction_weight is None else self.magnitude_weight)[row])
         if self.direction_weight is not None:
-            side = self.direction_weight[(distance < 0).long()].float()  # (R, H): past, future
+            side = precise(self.direction_weight[(distance < 0).long()])  # (R, H): past, future
             bias = bias + side.masked_fill((distance == 0)[:, None], 0.0)
         return bias.T
 
@@ -98,5 +99,5 @@ class GatedBias(DistanceRows):
         bias = span.relative.expand(span.prepared).to(scores.dtype)
         if self.gate_weight is None:
             return scores * (1 + bias) + bias
-        opened = (q.float() * self.gate_weight.float()[:, None]).sum(-1) + self.gate.float()[:, None]  # (B, H, Q)
+        opened = (precise(q) * precise(self.gate_weight)[:, None]).sum(-1) + precise(self.gate)[:, None]  # (B, H, Q)
         return scores + opened.sigmoid()[..., None].to(scores.dtype) * bias

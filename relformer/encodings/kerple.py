@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import Law, parameter
+from relformer.encodings.precision import precise
 from relformer.registry import register
 
 LEAST = 0.01
@@ -42,7 +43,7 @@ class LogKernel(nn.Module):
 
     def forward(self, steps: Tensor) -> Tensor:
         """(R,) distances, none negative -> (H, R)."""
-        r1, r2 = F.softplus(self.kerple_log_r1.float()), F.softplus(self.kerple_log_r2.float())
+        r1, r2 = F.softplus(precise(self.kerple_log_r1)), F.softplus(precise(self.kerple_log_r2))
         return -r1[:, None] * torch.log1p(r2[:, None] * steps)
 
 
@@ -54,7 +55,7 @@ class PowerKernel(nn.Module):
 
     def forward(self, steps: Tensor) -> Tensor:
         """(R,) distances, none negative -> (H, R). At distance 0, where ln would spoil the gradient, a plain 0."""
-        r1, r2 = F.softplus(self.kerple_power_r1.float()), 2 * torch.sigmoid(self.kerple_power_r2.float())
+        r1, r2 = F.softplus(precise(self.kerple_power_r1)), 2 * torch.sigmoid(precise(self.kerple_power_r2))
         return -r1[:, None] * torch.where(steps > 0, steps.clamp(min=1) ** r2[:, None], 0.0)
 
 
@@ -69,7 +70,7 @@ class Kerple(PositionalEncoding):
         self.future = self.kernel(heads) if split and role != "decoder" else None
 
     def table(self, distance: Tensor) -> Tensor:
-        steps = distance.abs().float()
+        steps = precise(distance.abs())
         past: Tensor = self.past(steps)
         return past if self.future is None else torch.where(distance < 0, self.future(steps), past)
 

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from relformer.encodings.base import LengthError, Role
 from relformer.encodings.injected import AbsoluteRows, Inject
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Positions, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -77,7 +78,7 @@ class Learned(AbsoluteRows):
                 f"a sequence of {needed} positions exceeds {self.path}.{option}={self.length} "
                 f"(BOS and EOS count); set {self.path}.{option}={needed} or more, or use an encoding without a table"
             )
-        table = extended(self.position_weight.float(), self.extend, self.length)
+        table = extended(precise(self.position_weight), self.extend, self.length)
         if isinstance(positions, range):
             return table[None, positions.start : positions.stop]
         return table[as_tensor(positions, device)]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from relformer.encodings.base import Role
 from relformer.encodings.learned import Learned
+from relformer.encodings.precision import precise
 from relformer.registry import register
 
 
@@ -23,4 +24,4 @@ class Multiplicative(Learned):
         super().__init__(width, embedding_std, role, max_length=max_length, init_std=init_std)
 
     def fuse(self, x: Tensor, rows: Tensor) -> Tensor:
-        return (x.float() * (1 + rows)).to(x.dtype)
+        return (precise(x) * (1 + rows)).to(x.dtype)

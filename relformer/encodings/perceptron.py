@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relformer.encodings.parameters import parameter, uniform
+from relformer.encodings.precision import precise
 
 
 class Perceptron(nn.Module):
@@ -23,5 +24,5 @@ class Perceptron(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., sizes[0]) -> (..., sizes[-1]), in float32."""
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = F.linear(x if number == 0 else self.activation(x), weight.float(), bias.float())
+            x = F.linear(x if number == 0 else self.activation(x), precise(weight), precise(bias))
         return x

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import constant, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.rope import Turn
 from relformer.encodings.span import Span, as_tensor
 from relformer.errors import OptionError
@@ -37,16 +38,16 @@ class Polar(PositionalEncoding):
         if base <= 1:
             raise OptionError("base", base, "must be greater than 1; the paper uses 10000")
         channel = torch.arange(head_dim, dtype=torch.float64)
-        self.constant("inverse_frequency", (base ** (-channel / head_dim)).float())
+        self.constant("inverse_frequency", precise(base ** (-channel / head_dim)))
         self.key_phase = parameter(constant(0.0) if init == "zeros" else anywhere, heads, head_dim)
 
     def prepare(self, span: Span) -> tuple[Turn, Turn]:
         """cos and sin for queries, (B | 1, 1, Q, D), and keys with their phases, (B | 1, H, K, D)."""
         queries, keys = (
-            as_tensor(positions, span.device)[:, None, :, None].float() * self.inverse_frequency
+            precise(as_tensor(positions, span.device)[:, None, :, None]) * self.inverse_frequency
             for positions in (span.q, span.k)
         )
-        keys = keys + self.key_phase.float().clamp(-2 * math.pi, 0)[:, None]
+        keys = keys + precise(self.key_phase).clamp(-2 * math.pi, 0)[:, None]
         return (queries.cos(), queries.sin()), (keys.cos(), keys.sin())
 
     def query(self, q: Tensor, span: Span) -> Tensor:
@@ -58,7 +59,7 @@ class Polar(PositionalEncoding):
 
 def spread(x: Tensor, turn: Turn) -> Tensor:
     """Magnitudes at the angles of their positions: (B, H, T, D) -> (B, H, T, 2D), in float32 until the end."""
-    magnitude = F.softplus(x.float())
+    magnitude = F.softplus(precise(x))
     return torch.cat((magnitude * turn[0], magnitude * turn[1]), dim=-1).to(x.dtype)
 
 

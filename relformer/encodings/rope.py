@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
+from relformer.encodings.precision import precise
 from relformer.encodings.rope_scaling import LENGTH_DEPENDENT, UNSCALED, RopeScaling, checked, scaled
 from relformer.encodings.span import Positions, Span, as_tensor
 from relformer.errors import OptionError
@@ -53,14 +54,14 @@ class RoPE(PositionalEncoding):
         self.length_dependent = scaling.type in LENGTH_DEPENDENT
         if not self.length_dependent:
             inverse, self.magnitude = scaled(self.rotary_dim, base, self.scaling, 0)
-            self.constant("inverse_frequency", inverse.float())
+            self.constant("inverse_frequency", precise(inverse))
 
     def prepare(self, span: Span) -> tuple[Turn, Turn]:
         """cos and sin for the queries' and the keys' positions, each (B | 1, 1, T, r/2)."""
         inverse, magnitude = self.frequencies(span)
 
         def turn(positions: Positions) -> Turn:
-            angle = as_tensor(positions, span.device)[:, None, :, None].float() * inverse
+            angle = precise(as_tensor(positions, span.device)[:, None, :, None]) * inverse
             return angle.cos() * magnitude, angle.sin() * magnitude
 
         queries = turn(span.q)
@@ -72,7 +73,7 @@ class RoPE(PositionalEncoding):
         if not self.length_dependent:
             return self.inverse_frequency, self.magnitude
         inverse, magnitude = scaled(self.rotary_dim, self.base, self.scaling, span.length)
-        return inverse.float().to(span.device), magnitude
+        return precise(inverse).to(span.device), magnitude
 
     def query(self, q: Tensor, span: Span) -> Tensor:
         return self.rotate(q, span.prepared[0])
@@ -83,7 +84,7 @@ class RoPE(PositionalEncoding):
     def rotate(self, x: Tensor, turn: Turn) -> Tensor:
         """Turn the first r channels of (B, H, T, D) by the angles of their positions, in float32."""
         cos, sin = turn
-        moving, still = x[..., : self.rotary_dim].float(), x[..., self.rotary_dim :]
+        moving, still = precise(x[..., : self.rotary_dim]), x[..., self.rotary_dim :]
         if self.interleaved:
             a, b = moving[..., ::2], moving[..., 1::2]
             turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.precision import precise, precision
 from relformer.errors import OptionError, UserError
 from relformer.registry import register
 
@@ -37,8 +38,8 @@ class RoPEGAU(PositionalEncoding):
 
     def table(self, distance: Tensor) -> Tensor:
         size = self.gau_a.shape[1]
-        channel = torch.arange(0, size, 2, device=distance.device, dtype=torch.float32)
-        angle = distance[None, :].float() * self.base ** (-channel / size)[:, None]  # (D/2, R)
-        a, b = self.gau_a.float(), self.gau_b.float()
+        channel = torch.arange(0, size, 2, device=distance.device, dtype=precision())
+        angle = precise(distance[None, :]) * self.base ** (-channel / size)[:, None]  # (D/2, R)
+        a, b = precise(self.gau_a), precise(self.gau_b)
         even, odd = a * b, a[:, ::2] * b[:, 1::2] - a[:, 1::2] * b[:, ::2]
         return (even[:, ::2] + even[:, 1::2]) @ angle.cos() + odd @ angle.sin()

@@ -10,6 +10,7 @@ normalises queries too and learns a gain, is another method.
 from torch import Tensor
 from torch.nn import functional as F
 
+from relformer.encodings.precision import precise
 from relformer.encodings.rope import RoPE
 from relformer.encodings.span import Span
 from relformer.registry import register
@@ -21,4 +22,4 @@ class RoPEKeyNorm(RoPE):
         return 1.0
 
     def key(self, k: Tensor, span: Span) -> Tensor:
-        return super().key(F.normalize(k.float(), dim=-1, eps=1e-6), span).to(k.dtype)
+        return super().key(F.normalize(precise(k), dim=-1, eps=1e-6), span).to(k.dtype)

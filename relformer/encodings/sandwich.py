@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
+from relformer.encodings.precision import precise, precision
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -28,10 +29,10 @@ class Sandwich(PositionalEncoding):
         super().__init__()
         if dim < 2 or dim % 2:
             raise OptionError("dim", dim, "must be even and at least 2; the paper uses 128")
-        channel = torch.arange(first, first + dim // 2, dtype=torch.float32)
+        channel = torch.arange(first, first + dim // 2, dtype=precision())
         self.constant("frequency", 10000.0 ** (-2 * channel / dim))
-        self.constant("compression", heads / (8 * torch.arange(1, heads + 1, dtype=torch.float32)))
+        self.constant("compression", heads / (8 * torch.arange(1, heads + 1, dtype=precision())))
 
     def table(self, distance: Tensor) -> Tensor:
-        angle = distance[:, None].float() * self.frequency
+        angle = precise(distance[:, None]) * self.frequency
         return self.compression[:, None] * (angle.cos() - 1).sum(-1)

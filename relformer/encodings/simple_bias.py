@@ -13,6 +13,7 @@ from relformer.encodings.base import Role
 from relformer.encodings.distance_rows import DistanceRows
 from relformer.encodings.first_token import FirstApart
 from relformer.encodings.parameters import parameter
+from relformer.encodings.precision import precise
 from relformer.registry import register
 
 
@@ -35,4 +36,4 @@ class SimpleBias(DistanceRows, FirstApart):
 
     def table(self, distance: Tensor) -> Tensor:
         """Bias by distance i - j: (R,) -> (H, R). Raises LengthError with overflow=error beyond the table."""
-        return self.distance_weight[self.row(distance)].float().T
+        return precise(self.distance_weight[self.row(distance)]).T

@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from relformer.encodings.precision import precise, precision
 from relformer.errors import UserError
 
 Layout = Literal["interleaved", "concat", "fairseq"]
@@ -37,13 +38,13 @@ def sinusoid(positions: Tensor, width: int, layout: Layout = "interleaved", base
 def log_frequencies(width: int, layout: Layout, base: float, device: torch.device | None = None) -> Tensor:
     """ln w_c: (width / 2,) float32."""
     half = width // 2
-    channel = torch.arange(half, device=device, dtype=torch.float32)
+    channel = torch.arange(half, device=device, dtype=precision())
     return -math.log(base) * (channel / max(half - 1, 1) if layout == "fairseq" else channel / half)
 
 
 def wave(positions: Tensor, log_frequency: Tensor, layout: Layout) -> Tensor:
     """Sines and cosines of positions times frequencies, in the layout's order: (...,) -> (..., 2 C)."""
-    angle = positions[..., None].float() * log_frequency.exp()
+    angle = precise(positions[..., None]) * log_frequency.exp()
     if layout == "interleaved":
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
     return torch.cat((angle.sin(), angle.cos()), dim=-1)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from relformer.encodings.injected import AbsoluteRows, Inject
 from relformer.encodings.parameters import constant, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.sinusoid import Layout, log_frequencies, refuse_odd, wave
 from relformer.encodings.span import Positions, as_tensor
 from relformer.errors import OptionError
@@ -48,5 +49,5 @@ class Sinusoidal(AbsoluteRows):
             self.constant("log_frequency", start)
 
     def rows(self, positions: Positions, device: torch.device) -> Tensor:
-        rows = wave(as_tensor(positions, device), self.log_frequency.float(), self.layout)
-        return rows if self.amplitude is None else rows * self.amplitude.float()
+        rows = wave(as_tensor(positions, device), precise(self.log_frequency), self.layout)
+        return rows if self.amplitude is None else rows * precise(self.amplitude)

@@ -23,6 +23,7 @@ from torch import Tensor
 from relformer.encodings.base import Role
 from relformer.encodings.first_token import FirstApart
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.precision import precise
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -86,7 +87,7 @@ class T5(FirstApart):
         return row + self.per_direction * (distance < 0) if self.bidirectional else row
 
     def table(self, distance: Tensor) -> Tensor:
-        return self.bucket_weight[self.bucket(distance)].float().T
+        return precise(self.bucket_weight[self.bucket(distance)]).T
 
 
 def buckets(per_direction: int, max_distance: int, exact: int, growth: int) -> Tensor:

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.precision import precise
 from relformer.encodings.sinusoid import refuse_odd, sinusoid
 from relformer.encodings.span import Span
 from relformer.encodings.terms import ALL, chosen, query_side
@@ -76,7 +77,7 @@ class TransformerXL(PositionalEncoding):
             distance = distance.clamp(-self.clamp_length, self.clamp_length)
         rows = sinusoid(distance, self.width, self.layout)
         rows = F.dropout(rows, self.relative_dropout, self.training and self.relative_dropout > 0)
-        return rows @ self.relative_weight.float().mT
+        return rows @ precise(self.relative_weight).mT
 
     def query(self, q: Tensor, span: Span) -> Tensor:
         return query_side(q, "c2c" in self.terms, self.u)

@@ -19,6 +19,7 @@ from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.first_token import apart
 from relformer.encodings.parameters import constant, normal, parameter
 from relformer.encodings.positions_limit import refuse_beyond
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Span, as_tensor
 from relformer.encodings.t5 import T5
 from relformer.errors import OptionError
@@ -99,8 +100,8 @@ class TUPEA(PositionalEncoding):
         return self.projected(table[rows], self.tupe_key_weight, self.tupe_key_bias)
 
     def projected(self, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        p = F.layer_norm(rows.float(), rows.shape[-1:], self.tupe_norm_weight.float(), self.tupe_norm_bias.float())
-        return F.linear(p, weight.float(), bias.float()).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        p = F.layer_norm(precise(rows), rows.shape[-1:], precise(self.tupe_norm_weight), precise(self.tupe_norm_bias))
+        return F.linear(p, precise(weight), precise(bias)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def bias(self, span: Span) -> Tensor | None:
         return span.prepared

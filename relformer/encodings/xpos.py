@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from relformer.encodings.base import Role
+from relformer.encodings.precision import precise
 from relformer.encodings.rope import RoPE, Turn
 from relformer.encodings.span import Positions, Span, as_tensor
 from relformer.errors import OptionError
@@ -49,7 +50,7 @@ class XPos(RoPE):
         if gamma <= 0:
             raise OptionError("gamma", gamma, "must be positive, or the fastest pair would vanish; the paper uses 0.4")
         channel = torch.arange(0, self.rotary_dim, 2, dtype=torch.float64) / self.rotary_dim
-        self.constant("shrink", (((channel + gamma) / (1 + gamma)).log() / scale_base).float())
+        self.constant("shrink", precise(((channel + gamma) / (1 + gamma)).log() / scale_base))
 
     def prepare(self, span: Span) -> tuple[Turn, Turn]:
         """cos and sin times the decay, (B | 1, 1, T, r/2) each."""

@@ -1,5 +1,6 @@
 """Every registered encoding against its loop oracle, at every kind of position and in every role."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -88,7 +89,27 @@ def test_every_registered_encoding_has_an_oracle(name: str) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize(("name", "options", "role"), PLAYED)
 def test_attention_equals_the_loops(name: str, options: dict[str, Any], role: str, scene: str) -> None:
-    encoding, at = make(name, role, **options), SCENES[scene]
+    check_loops(name, options, role, SCENES[scene], relative=1e-5, absolute=2e-6)
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("scene", ["offset", "decode row", "sampled by row"])
+@pytest.mark.parametrize(("name", "options", "role"), PLAYED)
+def test_attention_in_float64_equals_the_loops(name: str, options: dict[str, Any], role: str, scene: str) -> None:
+    check_loops(name, options, role, SCENES[scene], relative=1e-10, absolute=1e-10)
+
+
+def check_loops(
+    name: str, options: dict[str, Any], role: str, at: tuple[Positions, Positions], relative: float, absolute: float
+) -> None:
+    encoding = make(name, role, **options)
     enliven(encoding)
     q, k, v = qkv(count(at[0]), count(at[1]))
     x, padding = randn(2, count(at[1]), WIDTH, seed=9), padding_for(count(at[1]))
@@ -99,8 +120,8 @@ def test_attention_equals_the_loops(name: str, options: dict[str, Any], role: st
     weights = probabilities(q, k, encoding, span, **masks)
     out = attend(q, k, v, encoding, span, backend="dense", **masks)
 
-    torch.testing.assert_close(weights.double(), expected_weights, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(weights.double(), expected_weights, rtol=relative, atol=absolute)
+    torch.testing.assert_close(out.double(), expected, rtol=relative, atol=absolute)
 
 
 @pytest.mark.parametrize(("name", "options", "role"), PLAYED)

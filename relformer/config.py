@@ -133,7 +133,7 @@ def _compose(overrides: list[str]) -> DictConfig:
     base = hydra_compose("train", chosen, return_hydra_config=True)
     for override in parsed:
         if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():
-            check_key(override.key_or_group, base)
+            check_key(override, base)
     return hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
 
 
@@ -155,15 +155,12 @@ def check_choice(override: Override, options: list[str]) -> None:
             raise UserError(f"no {group} {name!r}{did_you_mean(name, options)}\n  {group}: {', '.join(options)}")
 
 
-def check_key(key: str, config: DictConfig) -> None:
-    """Whether a dotted key exists."""
+def check_key(override: Override, config: DictConfig) -> None:
+    """Whether the dotted key of an override exists."""
+    key = override.key_or_group
     slot = key.split(".")[0]
     if slot in SLOTS and config.get(slot) is None:
-        raise UserError(
-            f"{slot} is not set; choose one first: {slot}=alibi {key}=..."
-            if "." in key
-            else f"{slot} is not set; use {slot}=NAME"
-        )
+        raise UserError(f"{slot} is not set; choose one first: {slot}=alibi {override.input_line}")
     keys = list(dotted_keys(OmegaConf.to_container(config, resolve=False)))
     if key in keys:
         return
@@ -220,7 +217,7 @@ def update(config: DictConfig, overrides: list[str]) -> None:
         for override in OverridesParser.create().parse_overrides(overrides):
             if override.is_sweep_override() or override.is_delete():
                 raise UserError(f"{override.input_line!r}: give one value, such as {override.key_or_group}=...")
-            check_key(override.key_or_group, config)
+            check_key(override, config)
             OmegaConf.update(config, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explain(error)) from None

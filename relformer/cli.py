@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from relformer.errors import UserError
 
@@ -20,6 +21,11 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
 def main() -> None:
     """Run a command. Faults of the user end in one sentence and exit code 2; real faults keep their traceback."""
     arguments = sys.argv[1:]
+    console = Path(sys.argv[0]).name != "train.py"
+    asked = bool(arguments) and arguments[-1] in ("--help", "-h") and len(arguments) <= 2
+    if console and (not arguments or (asked and arguments[0] != "train")):
+        print(f"{USAGE}\n       relformer train --help                what can be configured")
+        return
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "train"
     rest = arguments[1:] if arguments and arguments[0] == command else arguments
     if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":

@@ -108,6 +108,11 @@ def label_groups(configs: list[dict[str, Any]]) -> list[str]:
     flat = [dict(flatten(config)) for config in configs]
     keys = sorted({key for each in flat for key in each})
     apart = [key for key in keys if len({json.dumps(each.get(key)) for each in flat}) > 1]
+    for group in ("data", "encoding", "decoder_encoding", "cross_encoding", "optimizer"):
+        if f"{group}.name" in apart:  # the options of another one differ with it
+            apart = [key for key in apart if not key.startswith(f"{group}.") or key == f"{group}.name"]
+    if "data.name" in apart:
+        apart = [key for key in apart if key not in ("max_steps", "trained_length")]
     if not apart or (
         all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat)
     ):

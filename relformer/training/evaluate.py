@@ -24,7 +24,7 @@ from relformer.model import positions_needed
 from relformer.model.attention import Attention
 from relformer.training.launch import quiet
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import read_config
+from relformer.training.resume import read_config, read_step
 from relformer.training.run import data_options, evaluate
 
 TRUST = "--trust-checkpoint"
@@ -76,11 +76,11 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     )
     rows = evaluate(trainer, module, DataModule(corpus, data_options(content["data"]), module.config["seed"]))
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
-    name = f"{directory.name}, {path.stem} checkpoint"
+    name = f"{directory.parent.name}/{directory.name}, {path.stem} checkpoint (step {read_step(path)})"
     output = free(directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S"))
     metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
     trained = module.config["trained_length"]
-    print_table(tests, f"{name}: {' '.join(overrides)}")
+    print_table(tests, ": ".join(filter(None, (name, " ".join(overrides)))))
     write_report(rows, metrics, name, trained, output)
     if warning := caution(tests):
         print(warning)

@@ -15,11 +15,13 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from relformer.check import check
-from relformer.config import compose, conf_dir, prepare
+from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, summarise_sweep
@@ -55,6 +57,11 @@ def launch(arguments: list[str]) -> None:
         refuse_torchrun_sweep()
         try:
             entry()
+        except (ConfigCompositionException, OmegaConfBaseException) as error:
+            raise UserError(
+                f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
+                "sweep what only one encoding has with that encoding alone"
+            ) from None
         finally:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
@@ -97,7 +104,7 @@ def prepare_directory(config: DictConfig) -> None:
     refuse_occupied(config.resume, directory)
     checkpoint = checkpoint_to_resume(config.resume, directory)
     if checkpoint is not None:
-        refuse_other_config(checkpoint, run_parts(config))
+        refuse_other_config(checkpoint, run_parts(config), config.trainer.max_steps)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -74,19 +74,26 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def read_step(path: Path) -> int:
+    """The optimizer steps behind a checkpoint."""
+    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
+
+
 def run_parts(config: DictConfig) -> dict[str, Any]:
     """What makes a run what it is, wherever it is started: `RUN_KEYS` and the Trainer's part in the numbers."""
     trainer = plain(config, "trainer")["trainer"]
     return {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
 
 
-def refuse_other_config(path: Path, parts: dict[str, Any]) -> None:
+def refuse_other_config(path: Path, parts: dict[str, Any], max_steps: int) -> None:
     """A run continues only as the run it was: its `run_parts` against those in the checkpoint.
 
     Raises:
-        UserError: naming what differs.
+        UserError: naming what differs, or that it is further than `max_steps`.
     """
-    then = read_config(path)
+    then, done = read_config(path), read_step(path)
+    if done > max_steps:
+        raise UserError(f"{path} is of step {done}, beyond trainer.max_steps={max_steps}; set it to {done} or more")
     different = sorted(key for key in (*RUN_KEYS, "trainer") if then.get(key) != parts.get(key))
     if different:
         raise UserError(

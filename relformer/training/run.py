@@ -24,7 +24,7 @@ from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, read_config, run_parts
+from relformer.training.resume import checkpoint_to_resume, read_config, read_step, run_parts
 
 logger = logging.getLogger("relformer")
 
@@ -52,10 +52,22 @@ def _train(config: DictConfig) -> dict[str, Any]:
         logger.info("%s", describe(module, run_dir, checkpoint, config.resume))
     try:
         trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-    finally:
-        if trainer.received_sigterm:
-            sys.exit(143)  # not 0: whoever stopped the run must not take it for finished
+    except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
+        say_interrupted(trainer, run_dir)
+        sys.exit(143 if trainer.received_sigterm else 130)
+    if trainer.received_sigterm:
+        say_interrupted(trainer, run_dir)
+        sys.exit(143)
     return report(trainer, module, data, config, run_dir)
+
+
+def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
+    """Where an interrupted run stands, and how it goes on."""
+    if trainer.is_global_zero:
+        last = run_dir / "checkpoints" / "last.ckpt"
+        kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
+        logger.info("interrupted at step %d; %s", trainer.global_step, kept)
+        logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
@@ -106,7 +118,7 @@ def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resu
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
     if checkpoint is not None:
-        lines.append(f"continuing from {checkpoint}")
+        lines.append(f"continuing from {checkpoint} (step {read_step(checkpoint)})")
         if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:
             lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
     elif resume == "auto":

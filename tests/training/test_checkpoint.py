@@ -141,16 +141,16 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
 )
 def test_a_run_with_another_option_is_refused(run: Path, override: str, key: str) -> None:
     path = run / "checkpoints" / "last.ckpt"
-    refuse_other_config(path, run_parts(checked(*CONFIG)))
+    refuse_other_config(path, run_parts(checked(*CONFIG)), 4)
     with pytest.raises(UserError, match=rf"was written with other options \({key}\); .*start a new run directory"):
-        refuse_other_config(path, run_parts(checked(*CONFIG, override)))
+        refuse_other_config(path, run_parts(checked(*CONFIG, override)), 4)
 
 
 def test_a_slot_set_only_once_is_another_option(run: Path) -> None:
     """A null `decoder_encoding` is absent, and must not match one that was set."""
     other = [override for override in CONFIG if not override.startswith("decoder_encoding")]
     with pytest.raises(UserError, match="decoder_encoding"):
-        refuse_other_config(run / "checkpoints" / "last.ckpt", run_parts(checked(*other)))
+        refuse_other_config(run / "checkpoints" / "last.ckpt", run_parts(checked(*other)), 4)
 
 
 def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relformer.encodings.base import LengthError, Role
+from relformer.encodings.base import Role
 from relformer.encodings.injected import AbsoluteRows, Inject
 from relformer.encodings.parameters import normal, parameter
+from relformer.encodings.positions_limit import refuse_beyond
 from relformer.encodings.precision import precise
 from relformer.encodings.span import Positions, as_tensor
 from relformer.errors import OptionError
@@ -71,13 +72,7 @@ class Learned(AbsoluteRows):
         Raises:
             LengthError: a position beyond the table; found on the host, before the lookup.
         """
-        needed = positions.stop if isinstance(positions, range) else int(positions.max()) + 1
-        if needed > self.length:
-            option = "max_length" if self.extend == "error" else "extend_to"
-            raise LengthError(
-                f"a sequence of {needed} positions exceeds {self.path}.{option}={self.length} "
-                f"(BOS and EOS count); set {self.path}.{option}={needed} or more, or use an encoding without a table"
-            )
+        refuse_beyond(positions, self.length, self.path, "max_length" if self.extend == "error" else "extend_to")
         table = extended(precise(self.position_weight), self.extend, self.length)
         if isinstance(positions, range):
             return table[None, positions.start : positions.stop]

@@ -6,8 +6,8 @@ from relformer.encodings.base import LengthError
 from relformer.encodings.span import Positions
 
 
-def refuse_beyond(positions: Positions, limit: int, path: str) -> None:
-    """Compares on the host, before any lookup.
+def refuse_beyond(positions: Positions, limit: int, path: str, option: str = "max_length") -> None:
+    """Compares on the host, before any lookup; `option` is what sets the limit.
 
     Raises:
         LengthError: a position that a table of `limit` positions does not have.
@@ -15,6 +15,6 @@ def refuse_beyond(positions: Positions, limit: int, path: str) -> None:
     needed = positions.stop if isinstance(positions, range) else int(positions.max()) + 1
     if needed > limit:
         raise LengthError(
-            f"a sequence of {needed} positions exceeds {path}.max_length={limit} (BOS and EOS count); "
-            f"set {path}.max_length={needed} or more, or use an encoding without a table"
+            f"a sequence of {needed} positions exceeds {path}.{option}={limit} (BOS and EOS count); "
+            f"set {path}.{option}={needed} or more, or use an encoding without a table"
         )

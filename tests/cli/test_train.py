@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from relformer.evaluation.outcomes import COLUMNS
-from tests.cli.runs import Ended, content, losses, metrics, relformer, results
+from tests.cli.runs import TINY, Ended, content, losses, metrics, relformer, results, run_directories
 
 Trained = tuple[Path, Ended]
 SETS = ["val_iid", "val_longer", "test_iid", "test_longer"]
@@ -105,3 +105,12 @@ def test_evaluating_again_on_other_lengths(trained: Trained, tmp_path: Path) -> 
     assert str(folder / "metrics.json") in ended.out
     records = [json.loads(line) for line in (folder / "examples.jsonl").read_text().splitlines()]
     assert {record["target_length"] for record in records if record["set"] == "test_longer"} == {21, 22}
+
+
+@pytest.mark.parametrize("encoding", ["rope", "shaw"])
+def test_the_real_command_trains_other_families(tmp_path: Path, encoding: str) -> None:
+    more = (f"encoding={encoding}", "trainer.max_steps=2", "logger=csv", "paths.log_dir=runs")
+    relformer(*TINY, *more, cwd=tmp_path, script=True).succeeded()
+    (run,) = run_directories(tmp_path / "runs")
+    assert results(run)["last"]["step"] == 2
+    assert sorted(losses(run)) == [0, 1]

@@ -13,14 +13,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
-from relformer.data.corpus import Corpus, DataOptions, build_corpus
+from relformer.data.corpus import Corpus, build_corpus, common_options
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
 from relformer.model import ModelOptions, build_model, positions_needed
 from relformer.model.slot import build_slot
 from relformer.registry import did_you_mean
-from relformer.schema import AttentionOptions, EvalOptions, wrong_choice
+from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
 from relformer.training.schedulers import SCHEDULERS
 
 LISTED = OmegaConf.load(conf_dir() / "trainer" / "default.yaml")
@@ -43,8 +43,6 @@ SET_BY_RUN = {
     "use_distributed_sampler": ", since the batches are planned for each rank",
     "max_epochs": ": training is counted in steps, trainer.max_steps",
 }
-LOGGERS = ("wandb", "csv", "tensorboard", "none")
-MODES = ("auto", "online", "offline", "disabled")
 
 
 def check(config: DictConfig) -> None:
@@ -112,7 +110,7 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     warmup = config.scheduler.warmup_steps
     if not isinstance(warmup, int) or warmup < 0:
         yield OptionError("warmup_steps", warmup, "is not a number of steps from 0 on", "scheduler")
-    for option, choices in (("name", LOGGERS), ("mode", MODES)):
+    for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
 
@@ -161,7 +159,7 @@ def model_options(config: DictConfig) -> ModelOptions:
 
 def check_data(config: DictConfig) -> Corpus:
     options = plain(config, "data")["data"]
-    DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
+    common_options(options)
     corpus = build_corpus(options)
     measured = [f"{name.replace('_', '/', 1)}/{figure}" for name in corpus.evaluation_sets("val") for figure in FIGURES]
     best = config.callbacks.get("best_checkpoint")

@@ -22,6 +22,9 @@ from relformer.data.corpus import DataOptions
 from relformer.model import ModelOptions
 from relformer.registry import Option, encodings, tasks
 
+LOGGERS = ("wandb", "csv", "tensorboard", "none")
+LOGGER_MODES = ("auto", "online", "offline", "disabled")
+
 
 @dataclass(frozen=True)
 class AttentionOptions:

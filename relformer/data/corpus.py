@@ -63,6 +63,15 @@ class Corpus:
         return sources, targets
 
 
+def common_options(options: Mapping[str, Any]) -> DataOptions:
+    """What every task has, out of a `data` config.
+
+    Raises:
+        OptionError: by config path under `data`.
+    """
+    return DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
+
+
 def build_task(options: Mapping[str, Any]) -> Task:
     """The task a `data` config names.
 

@@ -3,7 +3,6 @@
 The colour scale is fixed by the caller and never follows the data, so that pictures of different steps compare.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from matplotlib.image import imsave
 from numpy.typing import NDArray
 
 from relformer.errors import OptionError
+from relformer.files import replacing
 
 Maps = NDArray[np.floating]
 COLOURS = "RdBu_r"
@@ -116,16 +116,11 @@ def save_png(image_or_figure: NDArray[np.uint8] | Figure, path: Path) -> None:
 
     Goes through a temporary file beside the target, so that a killed run never leaves half a picture.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         if isinstance(image_or_figure, Figure):
             image_or_figure.savefig(temporary, format="png", dpi=200)
         else:
             imsave(temporary, image_or_figure, format="png")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _check(maps: Maps, limit: float) -> None:

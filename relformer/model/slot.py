@@ -94,12 +94,13 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
         built.path = path
         return built
 
-    refuse_misplaced(build(served[0]), options["name"], model, role, options, path)
-    modules = [build(served[0])] if share == "stack" else [build(layer) for layer in served]
+    first = build(served[0])
+    refuse_misplaced(first, options["name"], model, role, options, path)
+    modules = [first] if share == "stack" else [first, *(build(layer) for layer in served[1:])]
     for twin in modules[1:]:
         for name in twin.shared:
-            path, _, leaf = name.rpartition(".")
-            setattr(twin.get_submodule(path), leaf, getattr(modules[0].get_submodule(path), leaf))
+            owner, _, leaf = name.rpartition(".")
+            setattr(twin.get_submodule(owner), leaf, getattr(first.get_submodule(owner), leaf))
     of_layer = [0 if share == "stack" else served.index(n) if n in served else -1 for n in range(depth)]
     if len(served) < depth:
         modules.append(NoPositions())

@@ -14,7 +14,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from relformer.config import SLOTS, instantiate, prepare, update
-from relformer.data.corpus import Corpus, EncodedSet, build_corpus
+from relformer.data.corpus import Corpus, EncodedSet, build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.vocabulary import BOS
 from relformer.errors import OptionError, UserError
@@ -25,7 +25,7 @@ from relformer.model.attention import Attention
 from relformer.training.launch import quiet
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config, read_step
-from relformer.training.run import data_options, evaluate
+from relformer.training.run import evaluate
 
 TRUST = "--trust-checkpoint"
 CHANGEABLE = ("data", "eval", "attention", "trainer", *(f"{slot}.scaling" for slot in SLOTS))
@@ -74,14 +74,14 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         enable_model_summary=False,
         use_distributed_sampler=False,
     )
-    rows = evaluate(trainer, module, DataModule(corpus, data_options(content["data"]), module.config["seed"]))
+    rows = evaluate(trainer, module, DataModule(corpus, common_options(content["data"]), module.config["seed"]))
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     name = f"{directory.parent.name}/{directory.name}, {path.stem} checkpoint (step {read_step(path)})"
     output = free(directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S"))
     metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
     trained = module.config["trained_length"]
-    print_table(tests, ": ".join(filter(None, (name, " ".join(overrides)))))
     write_report(rows, metrics, name, trained, output)
+    print_table(tests, ": ".join(filter(None, (name, " ".join(overrides)))))
     if warning := caution(tests):
         print(warning)
     print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")

@@ -24,9 +24,8 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import OptionError, UserError
+from relformer.schema import LOGGER_MODES, LOGGERS
 
-MODES = ("auto", "online", "offline", "disabled")
-NAMES = ("wandb", "tensorboard", "csv", "none")
 CONNECT_SECONDS = 3.0
 VOCABULARY = {"pad", "bos", "eos", "unk", "mask", "sep", "cls", "start", "end"}
 SECRETS = ("api_key", "apikey", "access_key", "private_key", "password", "passwd", "secret")
@@ -49,8 +48,8 @@ def build_loggers(
     Raises UserError for an unknown choice, a missing package, or online W&B without login or server.
     """
     kind = logger.get("name", "csv")
-    if kind not in NAMES:
-        raise OptionError("name", kind, f"must be one of {', '.join(NAMES)}", path="logger")
+    if kind not in LOGGERS:
+        raise OptionError("name", kind, f"must be one of {', '.join(LOGGERS)}", path="logger")
     loggers: list[Logger] = [_csv(run_dir)]
     try:
         if kind == "tensorboard":
@@ -140,8 +139,8 @@ def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dic
 
 def _wandb_mode(mode: str, log_dir: Path) -> str:
     """The mode for wandb.init: online, offline or disabled. Only rank zero looks at login and network."""
-    if mode not in MODES:
-        raise OptionError("mode", mode, f"must be one of {', '.join(MODES)}", path="logger")
+    if mode not in LOGGER_MODES:
+        raise OptionError("mode", mode, f"must be one of {', '.join(LOGGER_MODES)}", path="logger")
     import wandb
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from relformer.config import SLOTS, instantiate, plain
-from relformer.data.corpus import Corpus, DataOptions, build_corpus
+from relformer.data.corpus import Corpus, build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
@@ -47,7 +47,7 @@ def _train(config: DictConfig) -> dict[str, Any]:
     content = module_config(config, corpus)
     module = Seq2SeqModule(content)
     trainer = build_trainer(config, run_dir)
-    data = DataModule(corpus, data_options(content["data"]), config.seed)
+    data = DataModule(corpus, common_options(content["data"]), config.seed)
     if trainer.is_global_zero:
         logger.info("%s", describe(module, run_dir, checkpoint, config.resume))
     try:
@@ -75,10 +75,6 @@ def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
     vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
     sizes = {"max_steps": config.trainer.max_steps, "trained_length": corpus.trained_length}
     return {**run_parts(config), **sizes, "vocabulary": vocabulary}
-
-
-def data_options(options: dict[str, Any]) -> DataOptions:
-    return DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
 
 
 def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
@@ -143,12 +139,14 @@ def report(
 ) -> dict[str, Any]:
     """Evaluate the last and the best checkpoint, print the table and write the files; the headline is
     `eval.checkpoint`."""
-    trainer.validate(module, datamodule=data, verbose=False)
     keepers = [c for c in trainer.callbacks if isinstance(c, BestCheckpoint)]  # type: ignore[attr-defined]
-    for keeper in keepers:
-        keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-    trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
-    rows, steps = {"last": evaluate(trainer, module, data)}, {"last": trainer.global_step}
+
+    def keep() -> None:
+        for keeper in keepers:
+            keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
+        trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
+
+    rows, steps = {"last": evaluate(trainer, module, data, validated=keep)}, {"last": trainer.global_step}
     for keeper in keepers:
         content = torch.load(keeper.path, map_location="cpu", weights_only=True)
         module.load_state_dict(content["state_dict"])
@@ -179,10 +177,13 @@ def report(
     return metrics
 
 
-def evaluate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule) -> dict[str, Tensor]:
-    """Outcomes of every validation and test set, gathered from all ranks."""
+def evaluate(
+    trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, validated: Callable[[], None] = lambda: None
+) -> dict[str, Tensor]:
+    """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two."""
     module.rows = {}
     trainer.validate(module, datamodule=data, verbose=False)
+    validated()
     trainer.test(module, datamodule=data, verbose=False)
     return dict(module.rows)
 

@@ -42,7 +42,10 @@ def compare_runs(paths: Iterable[str]) -> list[Group]:
     Raises:
         UserError: no finished run below the paths.
     """
+    paths = list(paths)
     groups = group_runs(find_runs(paths))
+    if not groups:
+        raise UserError(f"no metrics.json of a run below {', '.join(paths)}")
     names = sorted(
         {n for g in groups for run in g.runs.values() for n in run["checkpoints"]["last"] if n[:5] == "test_"}
     )
@@ -91,15 +94,17 @@ def group_runs(paths: Iterable[Path]) -> list[Group]:
     """Groups in the order met; of two runs with one config and one seed the newer counts, and that is said."""
     groups: dict[str, Group] = {}
     for path in sorted(paths, key=lambda p: p.stat().st_mtime):
-        run = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            run = json.loads(path.read_text(encoding="utf-8"))
+            seed = run["config"]["seed"]
+        except (ValueError, KeyError, TypeError) as error:
+            print(f"{path} is left out: it is not a run's metrics.json ({type(error).__name__})", file=sys.stderr)
+            continue
         config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}
         group = groups.setdefault(json.dumps(config, sort_keys=True), Group(config, {}))
-        if run["config"]["seed"] in group.runs:
-            print(
-                f"seed {run['config']['seed']} was run twice with one configuration; {path.parent} counts",
-                file=sys.stderr,
-            )
-        group.runs[run["config"]["seed"]] = run
+        if seed in group.runs:
+            print(f"seed {seed} was run twice with one configuration; {path.parent} counts", file=sys.stderr)
+        group.runs[seed] = run
     return list(groups.values())
 
 

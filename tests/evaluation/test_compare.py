@@ -131,3 +131,15 @@ def test_labels_are_what_sets_groups_apart() -> None:
     both = labels(config(model={"width": 8}), config(encoding="alibi", model={"width": 16}))
     assert both == ["encoding.name=t5, model.width=8", "encoding.name=alibi, model.width=16"]
     assert len(set(labels(config(), config(decoder_encoding={"name": "alibi"})))) == 2
+
+
+def test_a_foreign_metrics_file_blocks_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "run", config(), longer=0.1)
+    for name, text in (("broken", "{"), ("foreign", '{"loss": 1}'), ("list", "[]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text(text)
+    assert len(compare_runs([str(tmp_path)])) == 1
+    said = capsys.readouterr().err
+    assert all(f"{name}/metrics.json is left out" in said for name in ("broken", "foreign", "list"))
+    with pytest.raises(UserError, match=r"no metrics\.json of a run"):
+        compare_runs([str(tmp_path / "foreign")])

@@ -1,0 +1,1 @@
+"""Text as data: reading it, cutting it into tokens, and tasks made of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 Example = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -26,6 +27,9 @@ class Task(ABC):
     """Every token a source can hold, in a fixed order."""
     target_tokens: tuple[str, ...]
     """Every token a target can hold. The same object as `source_tokens` where both sides share a vocabulary."""
+    length_side: ClassVar[Literal["source", "target"]] = "target"
+    """The side whose tokens are an example's length in reports. ``source`` where the target says nothing about it, as
+    in tasks that answer with one token."""
 
     @abstractmethod
     def sets(self) -> dict[str, list[Example]]:

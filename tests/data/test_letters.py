@@ -90,7 +90,7 @@ def test_only_the_letters_of_the_vocabulary_occur() -> None:
         ({"letters": 1}, "letters", "from 2 to 26"),
         ({"min_length": 0}, "min_length", "data.max_length=10"),
         ({"min_length": 11}, "min_length", "data.max_length=10"),
-        ({"letters": 2, "min_length": 2}, "min_length", "4 strings"),
+        ({"letters": 2, "min_length": 2}, "min_length", "leaves 4 sources, fewer than 8"),
         ({"examples": 9}, "examples", "at least 10"),
         ({"examples_per_length": 0}, "examples_per_length", "at least 1"),
         ({"val": {"min_length": 10, "max_length": 12}}, "val.min_length", "must exceed the trained data.max_length=10"),

@@ -13,7 +13,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
-from relformer.data.corpus import Corpus, build_corpus, common_options
+from relformer.data.corpus import build_corpus, common_options
+from relformer.data.encoded import Corpus
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
@@ -41,7 +42,6 @@ SET_BY_RUN = {
     "enable_progress_bar": ", see callbacks.progress",
     "enable_model_summary": "",
     "use_distributed_sampler": ", since the batches are planned for each rank",
-    "max_epochs": ": training is counted in steps, trainer.max_steps",
 }
 
 
@@ -134,13 +134,16 @@ def trainer_faults(config: DictConfig) -> Iterator[UserError]:
             f"trainer.gradient_clip_val={trainer.gradient_clip_val} with trainer.precision={trainer.precision} needs "
             "optimizer.fused=false: Lightning does not clip before a fused step in mixed precision"
         )
+    epochs = trainer.max_epochs
+    if epochs is not None and not (type(epochs) in (int, float) and epochs > 0):
+        yield OptionError("max_epochs", epochs, "must be a positive number, or null to count max_steps", "trainer")
     devices, size = trainer.devices, config.data.batch_size
     if not (devices == "auto" or isinstance(devices, ListConfig) or (isinstance(devices, int) and devices >= 1)):
         yield OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
     elif isinstance(trainer.num_nodes, int):
         each = devices if isinstance(devices, int) else len(devices) if isinstance(devices, ListConfig) else 1
         total = trainer.num_nodes * each
-        if total > size:
+        if size is not None and total > size:
             rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
             yield OptionError("batch_size", size, rule, "data")
 
@@ -175,7 +178,7 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     sizes = (len(corpus.source_vocabulary), len(corpus.target_vocabulary)) if corpus else (3, 3)
     model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *sizes)
     if corpus is not None:
-        positions_needed(model, *corpus.longest())
+        positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
     if config.attention.backend == "sdpa":
         for slot in model.slots.values():
             for encoding in slot:

@@ -1,5 +1,5 @@
-"""The commands: `relformer train` (what `train.py` runs), `relformer evaluate`, `relformer compare`, `relformer
-encodings`."""
+"""The commands: `relformer train` (what `train.py` runs), `relformer evaluate`, `relformer data`, `relformer
+compare`, `relformer encodings`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from relformer.errors import UserError
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
+       relformer data [overrides]           look at the data of a run before training
        relformer compare RUNS               group runs by everything but the seed: mean, spread and n
        relformer encodings                  the positional encodings there are
        relformer encodings show NAME        one of them: formula, options, slots
@@ -60,6 +61,15 @@ def evaluate(arguments: list[str]) -> None:
     evaluate_run(arguments[0], arguments[1:])
 
 
+def data(arguments: list[str]) -> None:
+    from relformer.config import compose, plain, prepare
+    from relformer.data.survey import survey
+
+    prepare()
+    config = compose(arguments)
+    survey(plain(config, "data")["data"], config.seed, config.trainer.max_steps)
+
+
 def compare(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("compare needs runs, or folders that hold some: relformer compare runs/reverse-*")
@@ -102,6 +112,7 @@ def check_one(target: str, options: list[str]) -> None:
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
+    "data": data,
     "compare": compare,
     "encodings": encodings,
 }

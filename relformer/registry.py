@@ -125,6 +125,8 @@ register = encodings.register
 
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is of an option's type; an integer is a number too, true and false are not."""
+    if kind is Any:
+        return True
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return any(fits(value, arm) for arm in typing.get_args(kind))
     kind = typing.get_origin(kind) or kind

@@ -1,66 +1,71 @@
-"""A task's sets as token ids, ready for batching."""
+"""From a `data` config to a corpus: what every task and every text source share."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-import relformer.data.tasks  # noqa: F401  registers the tasks
-from relformer.data.task import Example, Task
-from relformer.data.vocabulary import BOS, EOS, Vocabulary
+import numpy as np
+
+import relformer.data.tasks  # noqa: F401  registers tasks and sources of text
+from relformer.data.batching import Frame
+from relformer.data.encoded import Corpus, EncodedSet
+from relformer.data.mixing import Mixture
+from relformer.data.planning import ByNumber, ByTokens, Order
+from relformer.data.task import Source
+from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.registry import tasks
+
+Coders = tuple[Coder, Coder]
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Options of every task beside its own."""
+    """Options of every task and text source beside its own.
+
+    `batch_size` counts the examples of a batch over all devices. With `max_tokens`, batches hold examples of like
+    length, as many as examples x longest side fits in that budget on each device (BOS and EOS count), and `batch_size`,
+    if not null, is the most of them.
+    """
 
     seed: int = 0
     bos: bool = True
-    batch_size: int = 64
+    eos: bool = True
+    batch_size: int | None = 64
+    max_tokens: int | None = None
     eval_batch_size: int = 256
     max_steps: int = 1500
     workers: int = 0
+    split_by_length: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 1), ("eval_batch_size", 1), ("max_steps", 1), ("workers", 0)):
-            if getattr(self, name) < least:
-                raise OptionError(name, getattr(self, name), f"must be at least {least}", "data")
-
-
-@dataclass(frozen=True)
-class EncodedSet:
-    """Sources with BOS (where `data.bos`) and EOS around them, and bare targets, as lists of ids."""
-
-    sources: list[list[int]]
-    targets: list[list[int]]
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-
-@dataclass(frozen=True)
-class Corpus:
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    sets: dict[str, EncodedSet]
+        least = {"batch_size": 1, "max_tokens": 1, "eval_batch_size": 1, "max_steps": 1, "workers": 0}
+        for name, low in (least | {"split_by_length": 1}).items():
+            value = getattr(self, name)
+            if value is not None and value < low:
+                raise OptionError(name, value, f"must be at least {low}", "data")
+        if self.batch_size is None and self.max_tokens is None:
+            rule = "needs data.max_tokens, the token budget of a batch; or give a number of examples"
+            raise OptionError("batch_size", None, rule, "data")
 
     @property
-    def trained_length(self) -> int:
-        """The longest target in training, in tokens without BOS and EOS."""
-        return max(map(len, self.sets["train"].targets))
+    def frame(self) -> Frame:
+        return Frame(self.bos, self.eos)
 
-    def evaluation_sets(self, kind: str) -> list[str]:
-        """The names of the `val` or `test` sets, in the task's order."""
-        return [name for name in self.sets if name.startswith(f"{kind}_")]
-
-    def longest(self) -> tuple[int, int]:
-        """The most positions of a source and of a target, BOS and EOS counted, over all sets."""
-        sources = max(len(source) for each in self.sets.values() for source in each.sources)
-        targets = max(len(target) + 1 for each in self.sets.values() for target in each.targets)
-        return sources, targets
+    def order(self, examples: EncodedSet, seed: int, world: int) -> Order:
+        """The batches of training on `world` devices."""
+        mixture = None
+        if examples.shares is not None:
+            assert examples.corpora is not None
+            mixture = Mixture(examples.corpora, examples.shares, seed)
+        if self.max_tokens is not None:
+            return ByTokens(examples, self.max_tokens, seed, world, self.frame, self.batch_size, mixture)
+        assert self.batch_size is not None
+        return ByNumber(examples, self.batch_size, seed, mixture)
 
 
 def common_options(options: Mapping[str, Any]) -> DataOptions:
@@ -69,11 +74,11 @@ def common_options(options: Mapping[str, Any]) -> DataOptions:
     Raises:
         OptionError: by config path under `data`.
     """
-    return DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__})
+    return DataOptions(**{name: options[name] for name in DataOptions.__dataclass_fields__ if name in options})
 
 
-def build_task(options: Mapping[str, Any]) -> Task:
-    """The task a `data` config names.
+def build_task(options: Mapping[str, Any]) -> Source:
+    """The task or the source of text that a `data` config names.
 
     Raises:
         UserError, OptionError: by config path under `data`.
@@ -81,30 +86,101 @@ def build_task(options: Mapping[str, Any]) -> Task:
     common = DataOptions.__dataclass_fields__
     own = {key: value for key, value in options.items() if key != "name" and key not in common}
     try:
-        task: Task = tasks[options["name"]].build({"seed": options["seed"]}, own)
+        task: Source = tasks[options["name"]].build({"seed": options["seed"]}, own)
     except OptionError as error:
         raise error.at("data") from None
     return task
 
 
-def build_corpus(options: Mapping[str, Any]) -> Corpus:
-    """Generate and encode the sets of a `data` config.
+def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Corpus:
+    """Generate or read, and encode, the sets of a `data` config; what was built last is kept.
+
+    Args:
+        coders: of a trained run, which then read the text, instead of tokenizers trained on it.
 
     Raises:
         UserError: a set without examples, or what `build_task` raises.
     """
-    task = build_task(options)
-    source = Vocabulary(task.source_tokens)
-    target = source if task.target_tokens is task.source_tokens else Vocabulary(task.target_tokens)
+    return _build_corpus(json.dumps(options, sort_keys=True), coders)
 
-    def encode(examples: list[Example]) -> EncodedSet:
-        first = [BOS] if options["bos"] else []
-        return EncodedSet(
-            [[*first, *source.encode(s), EOS] for s, _ in examples], [target.encode(t) for _, t in examples]
-        )
 
-    sets = {name: encode(examples) for name, examples in task.sets().items()}
-    for name, each in sets.items():
+@lru_cache(maxsize=2)
+def _build_corpus(content: str, coders: Coders | None) -> Corpus:
+    options = json.loads(content)
+    common = common_options(options)
+    corpus = build_task(options).corpus(coders)
+    if common.split_by_length is not None:
+        corpus = split_by_length(corpus, common.split_by_length, common.seed)
+    for name, each in corpus.sets.items():
         if not len(each):
-            raise UserError(f"data={options['name']} gives no example for {name}; widen its options")
-    return Corpus(source, target, sets)
+            raise UserError(f"data={options.get('label') or options['name']} gives no example for {name}; widen its options")
+        if not common.eos and not each.target_lengths.all():
+            raise UserError(f"data.eos=false needs targets of at least one token, but {name} has an empty one")
+    refuse_budget(corpus, common)
+    return corpus
+
+
+def refuse_budget(corpus: Corpus, common: DataOptions) -> None:
+    """Raises OptionError where a training pair is longer than a batch may be."""
+    train = corpus.sets.get("train")
+    if common.max_tokens is None or train is None:
+        return
+    longest = np.maximum(
+        common.frame.source_positions(train.source_lengths), common.frame.target_positions(train.target_lengths)
+    )
+    if longest.max() > common.max_tokens:
+        rule = (
+            f"is less than the longest training pair has on one side, {longest.max()} tokens with BOS and EOS; raise it, "
+            "or limit the pairs by data.max_length and data.on_too_long=drop"
+        )
+        raise OptionError("max_tokens", common.max_tokens, rule, "data")
+
+
+def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
+    """Pairs of more than `longest` tokens (the corpus's `length_side`) leave training and the i.i.d. sets.
+
+    Those of `val_iid` and `test_iid` make `val_longer` and `test_longer`; of those in training a tenth, drawn by the
+    seed, joins the former and the rest the latter. A pair that occurs twice goes one way.
+
+    Raises:
+        OptionError: the corpus has longer sets of its own, or nothing is longer.
+    """
+    if taken := [name for name in corpus.sets if name.endswith(("_longer", "_ood"))]:
+        rule = f"is for sets of one distribution, but this task has {', '.join(taken)} already; leave it null"
+        raise OptionError("split_by_length", longest, rule, "data")
+    inside = {name: each.lengths(corpus.length_side) <= longest for name, each in corpus.sets.items()}
+    short = {name: each.select(np.flatnonzero(inside[name])) for name, each in corpus.sets.items()}
+    beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in corpus.sets.items()}
+    if not any(len(each) for each in beyond.values()):
+        rule = f"leaves no longer pair: the longest {corpus.length_side} in training has {corpus.trained_length} tokens"
+        raise OptionError("split_by_length", longest, rule, "data")
+    parts = {kind: [beyond[f"{kind}_iid"]] for kind in ("val", "test")}
+    if len(trained := beyond["train"]):
+        share = trained.hashes ^ np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+        parts["val"].append(trained.select(np.flatnonzero(share % 10 == 0)))
+        parts["test"].append(trained.select(np.flatnonzero(share % 10 != 0)))
+    sets = {name: each for name, each in short.items() if name == "train" or len(each)}
+    seen: list[np.ndarray] = []
+    for kind in ("test", "val"):
+        longer = concatenated(parts[kind])
+        fresh = np.unique(longer.hashes, return_index=True)[1]
+        fresh = np.sort(fresh[~np.isin(longer.hashes[fresh], np.concatenate(seen))] if seen else fresh)
+        seen.append(longer.hashes)
+        if len(fresh):
+            sets[f"{kind}_longer"] = longer.select(fresh)
+    note = f"split by length: {len(short['train'])} training pairs of at most {longest} {corpus.length_side} tokens"
+    order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
+    return replace(corpus, sets={name: sets[name] for name in order}, notes=[*corpus.notes, note])
+
+
+def concatenated(parts: list[EncodedSet]) -> EncodedSet:
+    """The examples of several sets one after another, read into memory."""
+    positions = [list(p) for each in parts if each.positions is not None for p in each.positions]
+    return EncodedSet(
+        [s for each in parts for s in each.sources],
+        [t for each in parts for t in each.targets],
+        np.concatenate([each.source_lengths for each in parts]),
+        np.concatenate([each.target_lengths for each in parts]),
+        positions or None,
+        hashes=np.concatenate([each.hashes for each in parts]),
+    )

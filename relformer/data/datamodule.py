@@ -7,8 +7,10 @@ from typing import TypeVar
 import lightning.pytorch as pl
 from torch.utils.data import DataLoader
 
-from relformer.data.batching import Batch, Batches, EvaluationPlans, Share, TrainingPlans
-from relformer.data.corpus import Corpus, DataOptions
+from relformer.data.batching import Batch, Batches
+from relformer.data.corpus import DataOptions
+from relformer.data.encoded import Corpus, EncodedSet
+from relformer.data.planning import EvaluationPlans, Order, Share, TrainingPlans
 
 T = TypeVar("T")
 
@@ -25,13 +27,15 @@ class DataModule(pl.LightningDataModule):
         assert self.trainer is not None
         return Share(self.trainer.global_rank, self.trainer.world_size, self.trainer.accumulate_grad_batches)
 
+    def order(self, world: int) -> Order:
+        return self.options.order(self.corpus.sets["train"], self.seed, world)
+
     def train_dataloader(self) -> DataLoader[Batch]:
         assert self.trainer is not None
-        examples = self.corpus.sets["train"]
-        start = self.trainer.global_step * self.share.accumulate
-        return self.loader(
-            Batches(examples), TrainingPlans(examples, self.options.batch_size, self.seed, self.share, start)
-        )
+        examples, share = self.corpus.sets["train"], self.share
+        labels = self.options.frame.target_positions(examples.target_lengths)
+        start = self.trainer.global_step * share.accumulate
+        return self.loader(examples, TrainingPlans(self.order(share.world), labels, share, start))
 
     def val_dataloader(self) -> list[DataLoader[Batch]]:
         return self.evaluation("val")
@@ -41,12 +45,12 @@ class DataModule(pl.LightningDataModule):
 
     def evaluation(self, kind: str) -> list[DataLoader[Batch]]:
         sets = [self.corpus.sets[name] for name in self.corpus.evaluation_sets(kind)]
-        size = self.options.eval_batch_size
-        return [self.loader(Batches(each), EvaluationPlans(each, size, self.share)) for each in sets]
+        size, budget, frame = self.options.eval_batch_size, self.options.max_tokens, self.options.frame
+        return [self.loader(each, EvaluationPlans(each, size, self.share, budget, frame)) for each in sets]
 
-    def loader(self, batches: Batches, plans: TrainingPlans | EvaluationPlans) -> DataLoader[Batch]:
+    def loader(self, examples: EncodedSet, plans: TrainingPlans | EvaluationPlans) -> DataLoader[Batch]:
         return DataLoader(
-            batches,
+            Batches(examples, self.options.frame),
             batch_size=None,
             sampler=plans,
             collate_fn=same,

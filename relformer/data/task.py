@@ -1,10 +1,13 @@
-"""What a task gives: vocabularies and named, disjoint sets of (source, target) token sequences."""
+"""What gives a corpus: tasks whose examples are sequences of whole tokens, and sources of text."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
+
+from relformer.data.encoded import Corpus, EncodedSet, Side
+from relformer.data.vocabulary import Coder, Vocabulary
 
 Example = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -20,22 +23,39 @@ class LengthRange:
         return (self.min_length or 0) <= length and (self.max_length is None or length <= self.max_length)
 
 
-class Task(ABC):
-    """A source of examples. Arguments before ``*`` in the constructor are injected: ``seed`` is ``data.seed``."""
+class Source(ABC):
+    """Whatever `data=NAME` can choose. Arguments before ``*`` in the constructor are injected: ``seed`` is
+    ``data.seed``."""
+
+    @abstractmethod
+    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+        """``train`` and the evaluation sets, encoded; by `coders` where a trained run brings its own.
+
+        Evaluation sets are named ``val_*`` or ``test_*``: ``iid`` (held out from the training distribution), ``longer``
+        (beyond the trained length) or ``ood`` (another kind of generalisation). A pure function of the options, the
+        seed and the files they name.
+        """
+
+
+class Task(Source):
+    """Generated examples of whole tokens, their sets disjoint from each other."""
 
     source_tokens: tuple[str, ...]
     """Every token a source can hold, in a fixed order."""
     target_tokens: tuple[str, ...]
     """Every token a target can hold. The same object as `source_tokens` where both sides share a vocabulary."""
-    length_side: ClassVar[Literal["source", "target"]] = "target"
-    """The side whose tokens are an example's length in reports. ``source`` where the target says nothing about it, as
-    in tasks that answer with one token."""
+    length_side: ClassVar[Side] = "target"
+    """The side whose length the sets differ in. A task with an answer of one token says "source"."""
 
     @abstractmethod
     def sets(self) -> dict[str, list[Example]]:
-        """``train`` and the evaluation sets, disjoint from each other and from ``train``.
+        """``train`` and the evaluation sets, disjoint from each other and from ``train``."""
 
-        Evaluation sets are named ``val_*`` or ``test_*``: ``iid`` (held out from the training distribution), ``longer``
-        (targets beyond the trained length) or ``ood`` (another kind of generalisation). A pure function of the options
-        and the seed.
-        """
+    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+        source = Vocabulary(self.source_tokens)
+        target = source if self.target_tokens is self.source_tokens else Vocabulary(self.target_tokens)
+        sets = {
+            name: EncodedSet([source.ids_of(s) for s, _ in examples], [target.ids_of(t) for _, t in examples])
+            for name, examples in self.sets().items()
+        }
+        return Corpus(source, target, sets, length_side=self.length_side)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from relformer.errors import UserError
 
@@ -10,8 +11,34 @@ PAD, BOS, EOS = 0, 1, 2
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 
 
+class Coder(Protocol):
+    """What encodes one side of a corpus: a `Vocabulary` of whole tokens, or a trained `Tokenizer` of text.
+
+    `tokens` lists the strings by id, `unknown` is the id of what the vocabulary lacks (None where nothing can be
+    lacking). `encode` reads a line of text, `decode` writes one; control ids are skipped.
+    """
+
+    @property
+    def tokens(self) -> tuple[str, ...]: ...
+
+    @property
+    def unknown(self) -> int | None: ...
+
+    def __len__(self) -> int: ...
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: Iterable[int]) -> str: ...
+
+    def state(self) -> list[str] | dict[str, Any]:
+        """What restores it, for checkpoints."""
+        ...
+
+
 class Vocabulary:
-    """An ordered list of token strings behind the special ones."""
+    """An ordered list of token strings behind the special ones. In text, tokens stand apart by spaces."""
+
+    unknown = None
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (*SPECIAL, *tokens)
@@ -23,12 +50,40 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def encode(self, tokens: Sequence[str]) -> list[int]:
+    def ids_of(self, tokens: Sequence[str]) -> list[int]:
         """Raises UserError where a token is not in the vocabulary."""
         try:
             return [self.ids[token] for token in tokens]
         except KeyError as unknown:
             raise UserError(f"token {unknown} is not in the vocabulary of {len(self)} tokens") from None
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
-        return [self.tokens[number] for number in ids]
+    def encode(self, text: str) -> list[int]:
+        """Raises UserError where a token is not in the vocabulary."""
+        return self.ids_of(text.split())
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return " ".join(self.tokens[number] for number in ids if number >= len(SPECIAL))
+
+    def state(self) -> list[str]:
+        return list(self.tokens[len(SPECIAL) :])
+
+
+def stored_pair(source: Coder, target: Coder) -> dict[str, Any]:
+    """Both sides' states, for checkpoints; a shared one once."""
+    return {"source": source.state(), "target": None if target is source else target.state()}
+
+
+def restored_pair(states: Mapping[str, Any]) -> tuple[Coder, Coder]:
+    """The vocabularies or tokenizers that a checkpoint holds; one object where they are shared."""
+    source = restored(states["source"])
+    return source, source if states["target"] is None else restored(states["target"])
+
+
+def restored(state: list[str] | dict[str, Any]) -> Coder:
+    if isinstance(state, dict):
+        from relformer.data.text.corrupted import SentinelTokenizer
+        from relformer.data.text.tokenizer import Tokenizer
+
+        text = Tokenizer(state["tokenizer"])
+        return SentinelTokenizer(text, state["sentinels"]) if "sentinels" in state else text
+    return Vocabulary(state)

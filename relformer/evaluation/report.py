@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from relformer.data.encoded import Side
 from relformer.evaluation.outcomes import COLUMNS
 from relformer.evaluation.summary import bucketed, length_label, summarise
 from relformer.figures.heatmap import save_png
@@ -26,9 +27,9 @@ Rows = Mapping[str, Tensor]
 """Outcomes by set name."""
 
 
-def print_table(rows: Rows, title: str) -> None:
-    """Exact match and its companions by set and target length."""
-    table = Table(title=title, caption="length: target tokens without BOS and EOS; interval: Wilson, 95 %")
+def print_table(rows: Rows, title: str, side: Side = "target") -> None:
+    """Exact match and its companions by set and length."""
+    table = Table(title=title, caption=f"length: {side} tokens without BOS and EOS; interval: Wilson, 95 %")
     for name in (
         "set",
         "length",
@@ -43,7 +44,7 @@ def print_table(rows: Rows, title: str) -> None:
         table.add_column(name, justify="left" if name == "set" else "right", no_wrap=True)
     for name, outcomes in rows.items():
         summary = summarise(outcomes)
-        buckets = bucketed(outcomes)
+        buckets = bucketed(outcomes, side)
         for bucket in buckets if len(buckets) > 1 else []:
             table.add_row(
                 name, length_label(bucket), *cells(bucket), style="bright_black" if bucket["n"] < FEW else None
@@ -83,11 +84,11 @@ def write_examples(rows: Rows, path: Path) -> None:
     write_text(path, "\n".join(lines) + "\n")
 
 
-def draw_curve(rows: Rows, title: str, trained_length: int, path: Path) -> None:
-    """Exact match by target length, one curve a set."""
+def draw_curve(rows: Rows, title: str, trained_length: int, path: Path, side: Side = "target") -> None:
+    """Exact match by length, one curve a set."""
     curves = []
     for name, outcomes in rows.items():
-        lengths = summarise(outcomes)["by_length"]
+        lengths = summarise(outcomes, side)["by_length"]
         curves.append(
             Curve(
                 label=name,
@@ -99,12 +100,14 @@ def draw_curve(rows: Rows, title: str, trained_length: int, path: Path) -> None:
                 n=[bucket["n"] for bucket in lengths],
             )
         )
-    save_png(draw_length_curve(curves, title, trained_length), path)
+    save_png(draw_length_curve(curves, title, trained_length, side), path)
 
 
-def write_report(rows: Rows, metrics: Mapping[str, Any], title: str, trained_length: int, directory: Path) -> None:
+def write_report(
+    rows: Rows, metrics: Mapping[str, Any], title: str, trained_length: int, directory: Path, side: Side = "target"
+) -> None:
     """The files of a run or an evaluation: figures, outcomes of the tests, picture."""
     tests = {name: outcomes for name, outcomes in rows.items() if name.startswith("test_")}
     write_examples(tests, directory / "examples.jsonl")
-    draw_curve(tests, title, trained_length, directory / "length_curve.png")
+    draw_curve(tests, title, trained_length, directory / "length_curve.png", side)
     write_json(directory / "metrics.json", metrics)

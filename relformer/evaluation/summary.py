@@ -1,4 +1,4 @@
-"""Outcomes to figures: exact match in its three forms, token accuracy and loss, over all and by target length."""
+"""Outcomes to figures: exact match in its three forms, token accuracy and loss, over all and by length."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from relformer.data.encoded import Side
 from relformer.evaluation.outcomes import COLUMNS
 
 Z95 = 1.959963984540054
@@ -26,7 +27,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 def figures(rows: Tensor) -> dict[str, Any]:
     """Of the outcomes (n, len(COLUMNS)): corpus figures; `loss` is a mean over tokens, the others over examples."""
     column = dict(zip(COLUMNS, rows.unbind(-1), strict=True))
-    labels = column["target_length"] + 1
+    labels = column["labels"]
     exact = float(column["exact_match"].mean())
     low, high = wilson(exact, len(rows))
     return {
@@ -41,18 +42,18 @@ def figures(rows: Tensor) -> dict[str, Any]:
     }
 
 
-def summarise(rows: Tensor) -> dict[str, Any]:
-    """`figures` of all, and a list `by_length` with those of each target length."""
-    lengths = rows[:, COLUMNS.index("target_length")]
+def summarise(rows: Tensor, side: Side = "target") -> dict[str, Any]:
+    """`figures` of all, and a list `by_length` with those of each length of a side."""
+    lengths = rows[:, COLUMNS.index(f"{side}_length")]
     by_length = [
         {"min_length": int(n), "max_length": int(n), **figures(rows[lengths == n])} for n in lengths.unique().tolist()
     ]
     return {**figures(rows), "by_length": by_length}
 
 
-def bucketed(rows: Tensor, most: int = 12) -> list[dict[str, Any]]:
-    """`figures` by target length, in at most `most` buckets of equal width where there are many lengths."""
-    lengths = rows[:, COLUMNS.index("target_length")]
+def bucketed(rows: Tensor, side: Side = "target", most: int = 12) -> list[dict[str, Any]]:
+    """`figures` by the length of a side, in at most `most` buckets of equal width where there are many lengths."""
+    lengths = rows[:, COLUMNS.index(f"{side}_length")]
     distinct = [int(n) for n in lengths.unique().tolist()]
     if len(distinct) <= most:
         edges = [(n, n) for n in distinct]
@@ -63,7 +64,7 @@ def bucketed(rows: Tensor, most: int = 12) -> list[dict[str, Any]]:
     for low, high in edges:
         inside = rows[(lengths >= low) & (lengths <= high)]
         if len(inside):
-            present = inside[:, COLUMNS.index("target_length")]
+            present = inside[:, COLUMNS.index(f"{side}_length")]
             found.append({"min_length": int(present.min()), "max_length": int(present.max()), **figures(inside)})
     return found
 

@@ -40,7 +40,7 @@ class Curve:
             raise ValueError(f"curve {self.label!r}: all lists must have one entry a bucket")
 
 
-def draw_length_curve(curves: list[Curve], title: str, trained_length: int) -> Figure:
+def draw_length_curve(curves: list[Curve], title: str, trained_length: int, side: str = "target") -> Figure:
     """Draw exact match (0 to 1) against target length, one line and one Wilson band a curve.
 
     Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
@@ -55,7 +55,7 @@ def draw_length_curve(curves: list[Curve], title: str, trained_length: int) -> F
     axis.set_ylim(0, 1)
     axis.margins(x=0.03)
     axis.set_yticks(np.linspace(0, 1, 6))
-    axis.set_xlabel("target length (tokens without BOS and EOS)")
+    axis.set_xlabel(f"{side} length (tokens without BOS and EOS)")
     axis.set_ylabel("exact match (95 % Wilson band)")
     axis.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=18)
     axis.spines[["top", "right"]].set_visible(False)

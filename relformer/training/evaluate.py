@@ -10,13 +10,15 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from relformer.config import SLOTS, instantiate, prepare, update
-from relformer.data.corpus import Corpus, EncodedSet, build_corpus, common_options
+from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
-from relformer.data.vocabulary import BOS
+from relformer.data.encoded import Corpus
+from relformer.data.vocabulary import stored_pair
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
@@ -57,12 +59,12 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     module = Seq2SeqModule.load_from_checkpoint(
         path, map_location="cpu", weights_only=True, config=read_config(path) | slots
     )
-    corpus = build_corpus(content["data"])
-    tokens = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
-    if tokens != module.config["vocabulary"]:
+    coders = module.source_vocabulary, module.target_vocabulary
+    corpus = build_corpus(content["data"], coders)
+    if stored_pair(corpus.source_vocabulary, corpus.target_vocabulary) != module.config["vocabulary"]:
         raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
-    corpus = without_trained(corpus, build_corpus(module.config["data"]))
-    positions_needed(module.model, *corpus.longest())
+    corpus = without_trained(corpus, build_corpus(module.config["data"], coders))
+    positions_needed(module.model, *corpus.longest(content["data"]["bos"], content["data"]["eos"]))
     for part in module.model.modules():
         if isinstance(part, Attention):
             part.backend = content["attention"]["backend"]
@@ -77,11 +79,11 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     rows = evaluate(trainer, module, DataModule(corpus, common_options(content["data"]), module.config["seed"]))
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     name = f"{directory.parent.name}/{directory.name}, {path.stem} checkpoint (step {read_step(path)})"
+    side = module.config["length_side"]
     output = free(directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S"))
-    metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r) for key, r in rows.items()}}
-    trained = module.config["trained_length"]
-    write_report(rows, metrics, name, trained, output)
-    print_table(tests, ": ".join(filter(None, (name, " ".join(overrides)))))
+    metrics = {"checkpoint": path.stem, "overrides": overrides, **{key: summarise(r, side) for key, r in rows.items()}}
+    write_report(rows, metrics, name, module.config["trained_length"], output, side)
+    print_table(tests, ": ".join(filter(None, (name, " ".join(overrides)))), side)
     if warning := caution(tests):
         print(warning)
     print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")
@@ -95,22 +97,22 @@ def free(path: Path) -> Path:
 
 
 def without_trained(corpus: Corpus, trained: Corpus) -> Corpus:
-    """The evaluation sets without what the run was trained on, which other data options may draw again; it says so."""
+    """The evaluation sets without what the run was trained on, which other data options may draw again; it says so.
 
-    def pairs(examples: EncodedSet) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        sources = [tuple(token for token in source if token != BOS) for source in examples.sources]
-        return list(zip(sources, map(tuple, examples.targets), strict=True))
-
-    seen, sets = set(pairs(trained.sets["train"])), dict(corpus.sets)
+    Sets that were given as files stay as they are.
+    """
+    sets = dict(corpus.sets)
     for name in (*corpus.evaluation_sets("val"), *corpus.evaluation_sets("test")):
+        if name in corpus.given:
+            continue
         examples = corpus.sets[name]
-        fresh = [row for row, pair in enumerate(pairs(examples)) if pair not in seen]
+        fresh = np.flatnonzero(~np.isin(examples.hashes, trained.sets["train"].hashes))
         if len(fresh) == len(examples):
             continue
         print(f"{name}: {len(examples) - len(fresh)} of {len(examples)} examples were in training and are left out")
-        if not fresh:
+        if not len(fresh):
             raise UserError(f"{name} holds nothing but trained examples under these data options; leave the run's own")
-        sets[name] = EncodedSet([examples.sources[r] for r in fresh], [examples.targets[r] for r in fresh])
+        sets[name] = examples.select(fresh)
     return replace(corpus, sets=sets)
 
 

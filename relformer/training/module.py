@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from relformer.config import instantiate
 from relformer.data.batching import Batch
-from relformer.data.vocabulary import BOS, EOS, PAD
+from relformer.data.vocabulary import BOS, EOS, PAD, restored_pair
 from relformer.encodings.parameters import seed_of
 from relformer.evaluation.outcomes import Outcomes, judge
 from relformer.evaluation.summary import bucketed, figures, length_label
@@ -26,15 +26,15 @@ class Seq2SeqModule(pl.LightningModule):
 
     Args:
         config: `seed`, `model`, the encoding slots, `attention`, `loss`, `optimizer`, `scheduler`, `data`, and
-            `vocabulary` with the `source` and `target` tokens.
+            `vocabulary`, of which `restored_pair` makes the two sides'.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.save_hyperparameters({"config": config}, logger=False)
         self.config = config
-        vocabulary = config["vocabulary"]
-        self.model = build_model(config, len(vocabulary["source"]), len(vocabulary["target"]), PAD)
+        self.source_vocabulary, self.target_vocabulary = restored_pair(config["vocabulary"])
+        self.model = build_model(config, len(self.source_vocabulary), len(self.target_vocabulary), PAD)
         self.outcomes: list[Outcomes] = []
         self.rows: dict[str, Tensor] = {}
         self.log_prefix = ""
@@ -78,7 +78,7 @@ class Seq2SeqModule(pl.LightningModule):
             rows = self.rows[name] = outcomes.compute()
             prefix = self.log_prefix + name.replace("_", "/", 1)
             found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key != "n"}
-            by_length = {f"{prefix}/by_length/{length_label(b)}": b["exact_match"] for b in bucketed(rows)}
+            by_length = {f"{prefix}/by_length/{length_label(b)}": b["exact_match"] for b in bucketed(rows, self.config["length_side"])}
             self.log_dict(found, sync_dist=self.trainer.world_size > 1, logger=False)  # for callbacks that monitor
             for logger in self.loggers:
                 logger.log_metrics({**found, **by_length}, step=self.global_step)

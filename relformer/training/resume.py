@@ -33,6 +33,7 @@ PLACE_KEYS = (
     "num_nodes",
     "strategy",
     "max_steps",
+    "max_epochs",
     "log_every_n_steps",
     "deterministic",
 )
@@ -85,14 +86,14 @@ def run_parts(config: DictConfig) -> dict[str, Any]:
     return {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
 
 
-def refuse_other_config(path: Path, parts: dict[str, Any], max_steps: int) -> None:
+def refuse_other_config(path: Path, parts: dict[str, Any], max_steps: int | None) -> None:
     """A run continues only as the run it was: its `run_parts` against those in the checkpoint.
 
     Raises:
         UserError: naming what differs, or that it is further than `max_steps`.
     """
     then, done = read_config(path), read_step(path)
-    if done > max_steps:
+    if max_steps is not None and done > max_steps:
         raise UserError(f"{path} is of step {done}, beyond trainer.max_steps={max_steps}; set it to {done} or more")
     different = sorted(key for key in (*RUN_KEYS, "trainer") if then.get(key) != parts.get(key))
     if different:

@@ -14,10 +14,15 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from relformer.config import SLOTS, instantiate, plain
-from relformer.data.corpus import Corpus, build_corpus, common_options
+from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
+from relformer.data.encoded import Corpus
+from relformer.data.text.tokenizer import Tokenizer
+from relformer.data.survey import batch_lines, set_lines
+from relformer.data.vocabulary import stored_pair
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
+from relformer.files import write_text
 from relformer.registry import encodings
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
@@ -44,12 +49,13 @@ def _train(config: DictConfig) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
     corpus = build_corpus(plain(config, "data")["data"])
-    content = module_config(config, corpus)
-    module = Seq2SeqModule(content)
+    data = DataModule(corpus, common_options(plain(config, "data")["data"]), config.seed)
     trainer = build_trainer(config, run_dir)
-    data = DataModule(corpus, common_options(content["data"]), config.seed)
+    limit_steps(trainer, config, data)
+    module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
     if trainer.is_global_zero:
-        logger.info("%s", describe(module, run_dir, checkpoint, config.resume))
+        save_vocabularies(corpus, run_dir)
+        logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
     try:
         trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
     except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
@@ -70,10 +76,32 @@ def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
         logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
-def module_config(config: DictConfig, corpus: Corpus) -> dict[str, Any]:
+def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
+    """Count `trainer.max_epochs` in optimizer steps, which end training; `trainer.max_steps`, where it was set as well,
+    may end it before."""
+    if config.trainer.max_epochs is not None:
+        batches = data.order(trainer.world_size).per_epoch() * config.trainer.max_epochs
+        steps = max(1, round(batches / trainer.accumulate_grad_batches))
+        if config.trainer.max_steps != config.data.max_steps:
+            steps = min(steps, config.trainer.max_steps)
+        trainer.fit_loop.epoch_loop.max_steps = steps
+    trainer.val_check_interval = min(config.eval.every, trainer.max_steps) * trainer.accumulate_grad_batches
+
+
+def save_vocabularies(corpus: Corpus, run_dir: Path) -> None:
+    """The tokenizers of text beside the run; they travel in its checkpoints too."""
+    sides = {"source_tokenizer": corpus.source_vocabulary, "target_tokenizer": corpus.target_vocabulary}
+    if corpus.source_vocabulary is corpus.target_vocabulary:
+        sides = {"tokenizer": corpus.source_vocabulary}
+    for name, coder in sides.items():
+        if isinstance(coder, Tokenizer):
+            write_text(run_dir / f"{name}.json", coder.json)
+
+
+def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[str, Any]:
     """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
-    vocabulary = {"source": list(corpus.source_vocabulary.tokens), "target": list(corpus.target_vocabulary.tokens)}
-    sizes = {"max_steps": config.trainer.max_steps, "trained_length": corpus.trained_length}
+    vocabulary = stored_pair(corpus.source_vocabulary, corpus.target_vocabulary)
+    sizes = {"max_steps": max_steps, "trained_length": corpus.trained_length, "length_side": corpus.length_side}
     return {**run_parts(config), **sizes, "vocabulary": vocabulary}
 
 
@@ -87,14 +115,13 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
     )
-    accumulate, steps = config.trainer.accumulate_grad_batches, config.trainer.max_steps
     return instantiate(
         config.trainer,
+        max_epochs=None,
         logger=loggers,
         callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(run_dir),
-        val_check_interval=min(config.eval.every, steps) * accumulate,
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
@@ -103,9 +130,16 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
     )
 
 
-def describe(module: Seq2SeqModule, run_dir: Path, checkpoint: Path | None, resume: str | None) -> str:
-    """What runs: the three slots with their options, sizes, and where from and to."""
-    lines = []
+def describe(
+    module: Seq2SeqModule,
+    data: DataModule,
+    trainer: pl.Trainer,
+    run_dir: Path,
+    checkpoint: Path | None,
+    resume: str | None,
+) -> str:
+    """What runs: the data, the three slots with their options, sizes, and where from and to."""
+    lines = [*set_lines(data.corpus), *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches)]
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
         lines.append(f"{role:<9}{slot['name']:<16}{' '.join(said(slot))}".rstrip())
@@ -152,7 +186,7 @@ def report(
         module.load_state_dict(content["state_dict"])
         module.log_prefix = "best_val/"
         steps["best_val"], rows["best_val"] = content["global_step"], evaluate(trainer, module, data)
-    headline = config.eval.checkpoint
+    headline, side = config.eval.checkpoint, data.corpus.length_side
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
@@ -165,14 +199,14 @@ def report(
             "seconds_per_step": throughput[0].seconds_per_step if throughput else None,
         },
         "checkpoints": {
-            name: {"step": steps[name], **{key: summarise(r) for key, r in found.items()}}
+            name: {"step": steps[name], **{key: summarise(r, side) for key, r in found.items()}}
             for name, found in rows.items()
         },
     }
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
-        write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir)
-        print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})")
+        write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir, side)
+        print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
         logger.info("%s", closing(rows, steps, tests, run_dir, config))
     return metrics
 

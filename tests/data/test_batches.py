@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from relformer.data.batching import FILLER, Batches, EvaluationPlans, Plan, Share, TrainingPlans, padded
-from relformer.data.corpus import EncodedSet
+from relformer.data.batching import FILLER, Batches, Frame, Plan, padded
 from relformer.data.datamodule import same
+from relformer.data.encoded import EncodedSet
+from relformer.data.planning import ByNumber, EvaluationPlans, Share, TrainingPlans
 from relformer.data.vocabulary import BOS, EOS, PAD
 
 
 def examples(n: int) -> EncodedSet:
     targets = [[3 + (row + place) % 7 for place in range(row * 5 % 9)] for row in range(n)]
-    return EncodedSet([[BOS, *target[::-1], EOS] for target in targets], targets)
+    return EncodedSet([target[::-1] for target in targets], targets)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
@@ -50,16 +51,32 @@ def test_a_filler_is_marked_in_its_batch() -> None:
     batch = Batches(examples(4))[Plan((FILLER,))]
     assert batch.index.tolist() == [FILLER]
     assert batch.source.shape[0] == batch.target.shape[0] == 1
+    assert batch.labels.tolist() == [[PAD]]  # nothing to learn from
 
 
 def test_where_begin_and_end_stand() -> None:
-    made = EncodedSet([[BOS, 7, 8, 9, EOS], [BOS, 5, EOS]], [[9, 8, 7], [5]])
+    made = EncodedSet([[7, 8, 9], [5]], [[9, 8, 7], [5]])
     batch = Batches(made)[Plan((1, 0), tokens=6.0)]
     assert batch.index.tolist() == [1, 0]
     assert batch.source.tolist() == [[BOS, 5, EOS, PAD, PAD], [BOS, 7, 8, 9, EOS]]
     assert batch.target.tolist() == [[BOS, 5, PAD, PAD], [BOS, 9, 8, 7]]
     assert batch.labels.tolist() == [[5, EOS, PAD, PAD], [9, 8, 7, EOS]]
     assert batch.tokens == 6.0
+
+
+def test_without_eos_a_target_ends_with_its_last_token() -> None:
+    made = EncodedSet([[7, 8, 9], [5]], [[9, 8, 7], [5]])
+    batch = Batches(made, Frame(bos=False, eos=False))[Plan((1, 0))]
+    assert batch.source.tolist() == [[5, EOS, PAD, PAD], [7, 8, 9, EOS]]
+    assert batch.target.tolist() == [[BOS, PAD, PAD], [BOS, 9, 8]]
+    assert batch.labels.tolist() == [[5, PAD, PAD], [9, 8, 7]]
+
+
+def test_given_positions_are_framed_and_go_on_through_the_padding() -> None:
+    made = EncodedSet([[7, 8, 9], [5]], [[9, 8, 7], [5]], positions=[[1, 4, 9], [3]])
+    batch = Batches(made)[Plan((1, 0))]
+    assert batch.positions is not None
+    assert batch.positions.tolist() == [[2, 3, 4, 5, 6], [0, 1, 4, 9, 10]]
 
 
 def test_a_target_predicts_its_labels_one_step_later() -> None:
@@ -82,7 +99,7 @@ def test_padding_is_on_the_right_and_no_wider_than_needed() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_yields_the_batches_of_its_plans_in_order(workers: int) -> None:
     made = examples(20)
-    plans = TrainingPlans(made, 6, 0, Share(1, 2))
+    plans = TrainingPlans(ByNumber(made, 6, 0), made.target_lengths + 1, Share(1, 2))
     loader = DataLoader(Batches(made), batch_size=None, sampler=plans, collate_fn=same, num_workers=workers)
     for number, (plan, batch) in enumerate(zip(plans, loader, strict=False)):
         assert batch.index.tolist() == list(plan.rows)

@@ -5,8 +5,9 @@ from itertools import islice
 
 import pytest
 
-from relformer.data.batching import Plan, Share, TrainingPlans
-from relformer.data.corpus import EncodedSet
+from relformer.data.batching import Plan
+from relformer.data.encoded import EncodedSet
+from relformer.data.planning import ByNumber, Share, TrainingPlans
 
 SIZES = [(23, 5), (24, 4), (7, 7), (5, 12), (1, 3), (10, 1)]
 """Examples and batch size: dividing and not, as large as the set, larger, and the least."""
@@ -18,7 +19,8 @@ def examples(n: int) -> EncodedSet:
 
 
 def stream(n: int, size: int, steps: int, share: Share = Share(), start: int = 0, seed: int = 0) -> list[Plan]:  # noqa: B008
-    return list(islice(TrainingPlans(examples(n), size, seed, share, start), steps))
+    made = examples(n)
+    return list(islice(TrainingPlans(ByNumber(made, size, seed), made.target_lengths + 1, share, start), steps))
 
 
 def rows(plans: list[Plan]) -> list[int]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relformer.data.batching import Batches, Plan, padded
+from relformer.data.batching import Batches, Frame, Plan, padded
 from relformer.data.vocabulary import BOS, EOS, PAD
 from relformer.decoding import greedy
 from relformer.evaluation.outcomes import COLUMNS, judge
@@ -32,7 +32,7 @@ def until_end(row: list[int]) -> list[int]:
 def test_greedy_takes_the_best_token_of_a_full_pass(encoding: str) -> None:
     model = trained(encoding)
     sets = [corpus().sets[name] for name in ("test_iid", "test_longer")]
-    batch = padded([source for each in sets for source in each.sources[::15]])
+    batch = padded([Frame().source(source) for each in sets for source in each.sources[::15]])
     ends = set()
     for row, source in zip(greedy(model, batch, LIMIT, BOS, EOS).tolist(), batch, strict=True):
         expected = without_cache(model, source[source != PAD][None], LIMIT)

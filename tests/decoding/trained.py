@@ -5,8 +5,10 @@ from itertools import islice
 
 import torch
 
-from relformer.data.batching import Batches, Share, TrainingPlans
-from relformer.data.corpus import Corpus, build_corpus
+from relformer.data.batching import Batches
+from relformer.data.corpus import build_corpus
+from relformer.data.encoded import Corpus
+from relformer.data.planning import ByNumber, Share, TrainingPlans
 from relformer.data.vocabulary import PAD
 from relformer.model import Seq2Seq, build_model
 from relformer.training.loss import summed_loss
@@ -30,7 +32,7 @@ def trained(encoding: str) -> Seq2Seq:
     model = build_model(config, size, size, PAD)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     batches = Batches(examples)
-    for plan in islice(TrainingPlans(examples, 64, 0, Share()), STEPS):
+    for plan in islice(TrainingPlans(ByNumber(examples, 64, 0), examples.target_lengths + 1, Share()), STEPS):
         batch = batches[plan]
         loss = summed_loss(model(batch.source, batch.target), batch.labels, PAD) / batch.tokens
         optimizer.zero_grad()

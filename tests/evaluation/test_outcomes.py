@@ -46,6 +46,7 @@ def one_by_one(logits: list[list[float]], labels: list[int]) -> dict[str, float]
             oracle = oracle and max(tokens, key=lambda token: scores[token]) == label
     return {
         "target_length": len(real) - 1,
+        "labels": len(real),
         "exact_match": float(free),
         "exact_match_oracle_eos": float(oracle),
         "first_error": len(real) if first_error is None else first_error,
@@ -71,6 +72,15 @@ def test_judging_is_the_loop_over_tokens() -> None:
         assert 20 < sum(row[form] for row in rows) < 180
     assert all(row["exact_match_oracle_eos"] >= row["exact_match"] for row in rows)
     assert any(row["exact_match_oracle_eos"] > row["exact_match"] for row in rows)
+
+
+def test_without_eos_there_is_one_exact_match() -> None:
+    logits, labels = drawn()
+    tokens = labels.masked_fill(labels == EOS, PAD)
+    rows, with_eos = judged(logits, tokens), judged(logits, labels)
+    for row, other in zip(rows, with_eos, strict=True):
+        assert row["labels"] == row["target_length"] == other["target_length"]
+        assert row["exact_match_oracle_eos"] == other["exact_match_oracle_eos"] >= row["exact_match"]
 
 
 def test_padding_does_not_count() -> None:
@@ -128,7 +138,7 @@ def rows_of(lengths: list[int], seed: int = 0) -> Tensor:
         oracle = exact or bool(torch.rand((), generator=generator) < 0.3)
         correct = first + (0 if exact else int(torch.randint(0, length + 1 - first, (), generator=generator)))
         loss = float(torch.rand((), generator=generator)) * length
-        values = (number, length, length, exact, oracle, first, correct, loss)
+        values = (number, length, length, length + 1, exact, oracle, first, correct, loss)
         rows[number] = torch.tensor(values, dtype=torch.float64)
     return rows
 
@@ -159,7 +169,7 @@ def combined(parts: list[dict[str, Any]], key: str) -> float:
 def test_buckets_are_a_partition(lengths: list[int], most: int) -> None:
     rows = rows_of(lengths)
     whole = summarise(rows)
-    for buckets in (bucketed(rows, most), whole["by_length"]):
+    for buckets in (bucketed(rows, most=most), whole["by_length"]):
         assert sum(bucket["n"] for bucket in buckets) == len(lengths)
         assert [b["min_length"] for b in buckets] == sorted(b["min_length"] for b in buckets)
         for bucket in buckets:
@@ -168,7 +178,7 @@ def test_buckets_are_a_partition(lengths: list[int], most: int) -> None:
             assert (min(inside), max(inside)) == (bucket["min_length"], bucket["max_length"])
         for key in ("exact_match", "exact_match_oracle_eos", "correct_prefix"):
             assert combined(buckets, key) == pytest.approx(whole[key])
-    assert len(bucketed(rows, most)) <= most
+    assert len(bucketed(rows, most=most)) <= most
     assert [bucket["min_length"] for bucket in whole["by_length"]] == sorted(set(lengths))
 
 

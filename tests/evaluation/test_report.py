@@ -17,7 +17,7 @@ def rows(exact: list[float], lengths: list[int]) -> Tensor:
     made = []
     for number, (right, length) in enumerate(zip(exact, lengths, strict=True)):
         first = (length + 1) * right
-        made.append([number, length + 2, length, right, right, first, first, 0.125 * number])
+        made.append([number, length + 2, length, length + 1, right, right, first, first, 0.125 * number])
     return torch.tensor(made, dtype=torch.float64)
 
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from relformer.data.batching import Batches, Share, TrainingPlans
-from relformer.data.corpus import Corpus, build_corpus
+from relformer.data.batching import Batches
+from relformer.data.corpus import build_corpus
+from relformer.data.encoded import Corpus, EncodedSet
+from relformer.data.planning import ByNumber, Share, TrainingPlans
 from relformer.data.vocabulary import PAD
 from relformer.model import Seq2Seq, build_model
 from relformer.training.loss import summed_loss
@@ -42,6 +44,10 @@ def corpus() -> Corpus:
     return build_corpus({"name": "reverse", **options, "examples": 100, "examples_per_length": 2})
 
 
+def plans(examples: EncodedSet, size: int, share: Share = Share(), start: int = 0) -> TrainingPlans:  # noqa: B008  frozen
+    return TrainingPlans(ByNumber(examples, size, 0), examples.target_lengths + 1, share, start)
+
+
 def model(size: int) -> Seq2Seq:
     config = {"seed": 0, "model": {"width": 16, "heads": 2, "feedforward": 16}, "encoding": {"name": "t5"}}
     return build_model(config, size, size, PAD).double()
@@ -52,8 +58,8 @@ def gradient(world: int, accumulate: int, size: int, step: int) -> list[Tensor]:
     data = corpus()
     examples, built = data.sets["train"], model(len(data.target_vocabulary))
     for rank in range(world):
-        plans = islice(TrainingPlans(examples, size, 0, Share(rank, world, accumulate), step * accumulate), accumulate)
-        for plan in plans:
+        share = Share(rank, world, accumulate)
+        for plan in islice(plans(examples, size, share, step * accumulate), accumulate):
             batch = Batches(examples)[plan]
             loss = summed_loss(built(batch.source, batch.target), batch.labels, PAD) / batch.tokens
             (loss / (accumulate * world)).backward()
@@ -73,7 +79,7 @@ def test_shares_of_a_batch_have_its_gradient(world: int, accumulate: int, step: 
 def test_the_gradient_is_of_the_mean_over_all_tokens() -> None:
     data = corpus()
     examples, built = data.sets["train"], model(len(data.target_vocabulary))
-    plan = next(iter(TrainingPlans(examples, 18, 0, Share())))
+    plan = next(iter(plans(examples, 18)))
     batch = Batches(examples)[plan]
     logits = built(batch.source, batch.target)
     surprise = -logits.log_softmax(-1).gather(-1, batch.labels[..., None])[..., 0]

@@ -109,6 +109,10 @@ class Tokenizer:
             raise IndexError(f"ids to decode go from {min(own) + _SHIFT} to {max(own) + _SHIFT}, outside {len(self)}")
         return self._library.decode(own, skip_special_tokens=False)
 
+    def state(self) -> dict[str, Any]:
+        """What restores it, for checkpoints."""
+        return {"tokenizer": self.json}
+
     def _check(self, name: str, model: dict[str, Any], ids: list[int], unknown: int | None) -> None:
         """What a file from elsewhere can have wrong.
 

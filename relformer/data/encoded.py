@@ -1,0 +1,145 @@
+"""Sets of examples as token ids, in memory or mapped from disk, and the corpus that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relformer.data.vocabulary import Coder
+
+Ids = Sequence[int]
+Integers = NDArray[np.int64]
+Side = Literal["source", "target"]
+
+
+class EncodedSet:
+    """Pairs of bare id sequences; BOS and EOS are put around them when a batch is made.
+
+    Args:
+        sources, targets: one sequence of ids an example, in memory or read on demand.
+        source_lengths, target_lengths: their lengths, counted here where they are not given.
+        positions: of the source tokens, where the user gave them.
+        corpora: the number of the corpus each example is of, where training mixes several by `shares`.
+        hashes: a number an example, equal for equal pairs; made here where it is not given.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        source_lengths: Integers | None = None,
+        target_lengths: Integers | None = None,
+        positions: Sequence[Ids] | None = None,
+        corpora: Integers | None = None,
+        shares: Sequence[float] | None = None,
+        hashes: NDArray[np.uint64] | None = None,
+    ) -> None:
+        self.sources, self.targets, self.positions = sources, targets, positions
+        self.corpora, self.shares = corpora, shares
+        self.source_lengths = counted(sources) if source_lengths is None else source_lengths
+        self.target_lengths = counted(targets) if target_lengths is None else target_lengths
+        if hashes is not None:
+            self.hashes = hashes
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def pair(self, row: int, epoch: int) -> tuple[Ids, Ids]:
+        """Source and target of an example; sets that draw anew each epoch look at the epoch."""
+        return self.sources[row], self.targets[row]
+
+    def lengths(self, side: Side) -> Integers:
+        return self.source_lengths if side == "source" else self.target_lengths
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """(n,) equal for equal pairs, else different but for one chance in 2^64."""
+        return np.fromiter((hashed(s, t) for s, t in zip(self.sources, self.targets, strict=True)), np.uint64)
+
+    def select(self, rows: Integers) -> EncodedSet:
+        """The examples of these rows, in this order."""
+        return EncodedSet(
+            Rows(self.sources, rows),
+            Rows(self.targets, rows),
+            self.source_lengths[rows],
+            self.target_lengths[rows],
+            None if self.positions is None else Rows(self.positions, rows),
+            None if self.corpora is None else self.corpora[rows],
+            self.shares,
+            self.hashes[rows],
+        )
+
+    def cut(self, longest: int) -> EncodedSet:
+        """Both sides cut off after `longest` tokens."""
+        return EncodedSet(
+            Rows(self.sources, np.arange(len(self)), longest),
+            Rows(self.targets, np.arange(len(self)), longest),
+            np.minimum(self.source_lengths, longest),
+            np.minimum(self.target_lengths, longest),
+            None if self.positions is None else Rows(self.positions, np.arange(len(self)), longest),
+            self.corpora,
+            self.shares,
+            self.hashes,
+        )
+
+
+@dataclass(frozen=True)
+class Rows(Sequence[Ids]):
+    """A view of some rows of a sequence, each cut off after `longest`."""
+
+    of: Sequence[Ids]
+    rows: Integers
+    longest: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
+        ids = self.of[int(self.rows[row])]
+        return ids if self.longest is None else ids[: self.longest]
+
+
+def counted(sequences: Sequence[Ids]) -> Integers:
+    return np.fromiter(map(len, sequences), np.int64, len(sequences))
+
+
+def hashed(source: Ids, target: Ids) -> int:
+    text = f"{','.join(map(str, source))}\t{','.join(map(str, target))}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Vocabularies and sets; `notes` says, a line each, what was left out or changed on the way.
+
+    `given` names the sets that came as they are from files: they are never thinned out. `length_side` is the side by
+    whose length results are told apart.
+    """
+
+    source_vocabulary: Coder
+    target_vocabulary: Coder
+    sets: dict[str, EncodedSet]
+    notes: list[str] = field(default_factory=list)
+    given: frozenset[str] = frozenset()
+    length_side: Side = "target"
+
+    @property
+    def trained_length(self) -> int:
+        """The longest `length_side` in training, in tokens without BOS and EOS."""
+        return int(self.sets["train"].lengths(self.length_side).max())
+
+    def evaluation_sets(self, kind: str) -> list[str]:
+        """The names of the `val` or `test` sets, in the task's order."""
+        return [name for name in self.sets if name.startswith(f"{kind}_")]
+
+    def longest(self, bos: bool, eos: bool) -> tuple[int, int]:
+        """The most positions of a source and of a target over all sets, BOS and EOS counted."""
+        sources = max(int(each.source_lengths.max()) for each in self.sets.values())
+        targets = max(int(each.target_lengths.max()) for each in self.sets.values())
+        return sources + bos + 1, targets + eos

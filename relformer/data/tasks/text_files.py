@@ -1,0 +1,68 @@
+"""The user's own parallel text: files of lines, TSV or JSONL, plain or compressed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from relformer.data.encoded import Corpus
+from relformer.data.text.corpus import text_corpus
+from relformer.data.text.options import TextSource
+from relformer.data.text.pairs import Files, Reading, open_pairs
+from relformer.data.vocabulary import Coder
+from relformer.errors import OptionError
+from relformer.registry import tasks
+
+
+@tasks.register("text_files", describes="parallel text: files of lines, TSV or JSONL")
+@dataclass(kw_only=True)
+class TextFiles(TextSource):
+    """Pairs from files. Each of `train`, `val`, `test` has `source` and `target` (files of lines) or `file` (both sides
+    in one); each is a file, a glob or a list of them, a list being several corpora.
+
+    Options:
+        path: folder that file names start from; the working directory where it is null.
+        train, val, test: the files of `train`, `val_iid` and `test_iid`.
+        tests: more test sets, by name: {2017: {source: ..., target: ...}} makes `test_2017`.
+        format: of the files; auto takes two files as lines, and one by its suffix or its first line.
+        source_column, target_column: name or number (from 1) of a TSV column, key of JSONL (dotted: translation.en).
+        charset: of all files.
+        temperature: mix several training corpora by size^(1/temperature), where no train.weights are given.
+    """
+
+    path: str | None = None
+    train: Files = Files()
+    val: Files = Files()
+    test: Files = Files()
+    tests: Any = None
+    format: Literal["auto", "parallel", "tsv", "jsonl"] = "auto"
+    source_column: str = "source"
+    target_column: str = "target"
+    charset: str = "utf-8"
+    temperature: float | None = None
+
+    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+        if not named(self.train):
+            raise OptionError(
+                "train", None, "names no file: data.train.source=train.en data.train.target=train.de, or data.train.file="
+            )
+        folder = None if self.path is None else Path(self.path)
+        reading = Reading(
+            folder, self.format, column(self.source_column), column(self.target_column), self.charset, self.on_bad
+        )
+        files = {"train": self.train, "val_iid": self.val, "test_iid": self.test}
+        files |= {f"test_{name}": Files(**each) for name, each in (self.tests or {}).items()}
+        options = {"val_iid": "data.val", "test_iid": "data.test", "train": "data.train"}
+        found = {
+            name: open_pairs(each, reading, options.get(name) or f"data.tests.{name.removeprefix('test_')}")
+            for name, each in files.items()
+            if named(each)
+        }
+        return text_corpus(self, found, coders, self.train.weights, self.temperature)  # type: ignore[arg-type]
+
+
+def named(files: Files) -> bool:
+    return any((files.source, files.target, files.file))
+
+
+def column(name: str) -> str | int:
+    return int(name) if name.isdigit() else name

@@ -1,0 +1,221 @@
+"""From corpora of text pairs to a corpus of ids: tokenizers, held-out sets, limits, mixing, joining."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from relformer.data.encoded import Corpus, EncodedSet, Ids
+from relformer.data.mixing import shares
+from relformer.data.text.cache import cached, key_of
+from relformer.data.text.notes import Notes
+from relformer.data.text.options import TextSource
+from relformer.data.text.store import Pairs, Stored, stored
+from relformer.data.text.tokenizer import Tokenizer, TokenizerOptions, train_tokenizer
+from relformer.errors import OptionError, UserError
+from relformer.files import write_text
+
+logger = logging.getLogger("relformer")
+Coders = tuple[Tokenizer, Tokenizer]
+
+
+def text_corpus(
+    options: TextSource,
+    found: Mapping[str, list[Pairs]],
+    coders: Coders | None,
+    weights: Sequence[float] | None = None,
+    temperature: float | None = None,
+) -> Corpus:
+    """The sets of these text pairs, encoded.
+
+    Args:
+        found: the corpora of `train` and of each evaluation set that has text of its own.
+        coders: the tokenizers of a trained run, else new ones are trained.
+        weights, temperature: how several training corpora are mixed.
+    """
+    source, target = coders or tokenizers(options.tokenizer, found["train"])
+    sets, notes = {}, []
+    for name, corpora in found.items():
+        parts = [stored(each, source, target) for each in corpora]
+        examples = chained([part.examples for part in parts])
+        dropped = sum(part.notes.dropped for part in parts)
+        notes += [f"{name}: {line}" for part in parts for line in part.notes.lines()]
+        notes += unknown_notes(name, parts)
+        if name == "train" and options.limit is not None:
+            examples = examples.select(np.arange(min(options.limit, len(examples))))
+        sets[name], lines, too_long = within(options, examples, name)
+        notes += lines
+        refuse_loss(options, name, len(sets[name]), dropped + too_long)
+    given = frozenset(sets) - {"train"}
+    hold_out(options, sets, notes)
+    train = sets["train"]
+    if train.corpora is not None:
+        train.shares = mixed(train, weights, temperature, found["train"])
+    if options.join is not None:
+        join(options.join, sets, source.joiner, target.joiner)
+    order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
+    return Corpus(source, target, {name: sets[name] for name in order}, notes, given)
+
+
+def tokenizers(options: TokenizerOptions, corpora: Sequence[Pairs]) -> Coders:
+    """The tokenizers of both sides: one object where they are joint, or given by a file."""
+    if options.file is not None:
+        given = Tokenizer.load(options.file)
+        return given, given if options.target_file is None else Tokenizer.load(options.target_file)
+    if options.joint:
+        joint = trained(options, corpora, ("source", "target"))
+        return joint, joint
+    return trained(options, corpora, ("source",)), trained(options, corpora, ("target",))
+
+
+def trained(options: TokenizerOptions, corpora: Sequence[Pairs], sides: tuple[str, ...]) -> Tokenizer:
+    """A tokenizer of the training text, trained now or by an earlier run."""
+
+    def lines() -> Iterator[str]:
+        for corpus in corpora:
+            for pair in corpus.read(Notes()):
+                yield from (getattr(pair, side) for side in sides)
+
+    key = key_of(vars(options), [corpus.digest() for corpus in corpora], sides)
+    progress = sys.stderr.isatty()
+    path = cached("tokenizers", key, ".json", lambda p: write_text(p, train_tokenizer(lines(), options, progress).json))
+    return Tokenizer(path.read_text(encoding="utf-8"))
+
+
+def unknown_notes(name: str, parts: Sequence[Stored]) -> Iterator[str]:
+    tokens = sum(int(part.examples.source_lengths.sum() + part.examples.target_lengths.sum()) for part in parts)
+    if unknown := sum(sum(part.unknown) for part in parts):
+        yield f"{name}: {unknown:,} of {tokens:,} tokens are not in the vocabulary ({unknown / tokens:.2%})"
+
+
+def within(options: TextSource, examples: EncodedSet, name: str) -> tuple[EncodedSet, list[str], int]:
+    """The examples within `max_length`, what to say of the others, and how many were left out.
+
+    Raises:
+        UserError: a longer one, where that is an error.
+    """
+    if options.max_length is None:
+        return examples, [], 0
+    longer = np.maximum(examples.source_lengths, examples.target_lengths) > options.max_length
+    count, share = int(longer.sum()), f"{longer.mean():.1%}" if len(examples) else ""
+    if not count:
+        return examples, [], 0
+    said = f"{count:,} of {len(examples):,} pairs ({share}) have more than data.max_length={options.max_length} tokens"
+    if options.on_too_long == "error":
+        row = int(np.argmax(np.maximum(examples.source_lengths, examples.target_lengths)))
+        raise UserError(
+            f"{name}: {said}, the longest {examples.source_lengths[row]} and {examples.target_lengths[row]} (pair "
+            f"{row + 1}); raise data.max_length, or set data.on_too_long to drop or truncate"
+        )
+    if options.on_too_long == "truncate":
+        return examples.cut(options.max_length), [f"{name}: {said}; cut off there"], 0
+    return examples.select(np.flatnonzero(~longer)), [f"{name}: {said}; left out"], count
+
+
+def refuse_loss(options: TextSource, name: str, kept: int, dropped: int) -> None:
+    """Raises UserError where more than `most_dropped` of a set was left out."""
+    if dropped > options.most_dropped * (kept + dropped):
+        raise UserError(
+            f"{name}: {dropped:,} of {kept + dropped:,} pairs ({dropped / (kept + dropped):.0%}) would be left out, more "
+            f"than data.most_dropped={options.most_dropped}; mend the files, or raise it (relformer data shows what goes)"
+        )
+
+
+def hold_out(options: TextSource, sets: dict[str, EncodedSet], notes: list[str]) -> None:
+    """Take `val_iid` and `test_iid` out of training where they have no text of their own.
+
+    Only pairs that occur once are held out: a repeated one would stay in training as well.
+    """
+    missing = [name for name in ("val_iid", "test_iid") if name not in sets]
+    if not missing:
+        return
+    train = sets["train"]
+    _, first, count = np.unique(train.hashes, return_index=True, return_counts=True)
+    once = np.sort(first[count == 1])
+    size = min(options.held_out, len(once) // (10 * len(missing)))
+    if not size:
+        raise OptionError(
+            "held_out",
+            options.held_out,
+            f"can't be taken from {len(once)} different training pairs (at most a tenth); give data.val and data.test",
+        )
+    drawn = np.random.default_rng([options.seed, len(train)]).permutation(once)
+    for number, name in enumerate(missing):
+        sets[name] = train.select(np.sort(drawn[number * size : (number + 1) * size]))
+        notes.append(f"{name}: {size:,} pairs held out from training, drawn by data.seed={options.seed}")
+    sets["train"] = train.select(np.setdiff1d(np.arange(len(train)), drawn[: size * len(missing)]))
+
+
+def mixed(
+    train: EncodedSet, weights: Sequence[float] | None, temperature: float | None, corpora: Sequence[Pairs]
+) -> list[float] | None:
+    """The share of each training corpus in an epoch; None: each pair once.
+
+    Raises:
+        OptionError: weights that fit no corpora.
+    """
+    if weights is not None and (len(weights) != len(corpora) or min(weights) <= 0):
+        rule = f"must be {len(corpora)} positive numbers, one a corpus: {', '.join(c.name for c in corpora)}"
+        raise OptionError("train.weights", list(weights), rule)
+    if temperature is not None and temperature <= 0:
+        raise OptionError("temperature", temperature, "must be positive; 1 mixes by size, more evens out, 5 is usual")
+    assert train.corpora is not None
+    sizes = np.bincount(train.corpora, minlength=len(corpora)).tolist()
+    if 0 in sizes:
+        raise UserError(f"{corpora[sizes.index(0)].name} gives no training pair")
+    return shares(sizes, weights, temperature)
+
+
+def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
+    """Several corpora as one set, each example marked with the number of its own."""
+    if len(parts) == 1:
+        return parts[0]
+    positions = [each.positions for each in parts if each.positions is not None]
+    if positions and len(positions) < len(parts):
+        raise UserError("some corpora of a set have positions and some have none; give them to all or to none")
+    return EncodedSet(
+        Chain([each.sources for each in parts]),
+        Chain([each.targets for each in parts]),
+        np.concatenate([each.source_lengths for each in parts]),
+        np.concatenate([each.target_lengths for each in parts]),
+        Chain(positions) if positions else None,
+        np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
+        hashes=np.concatenate([each.hashes for each in parts]),
+    )
+
+
+class Chain(Sequence[Ids]):
+    """Sequences one after another."""
+
+    def __init__(self, parts: Sequence[Sequence[Ids]]) -> None:
+        self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.parts[number][row - int(self.starts[number])]
+
+
+def join(count: int, sets: dict[str, EncodedSet], source: Ids, target: Ids) -> None:
+    """Make `val_longer` and `test_longer`: the i.i.d. pairs, `count` neighbours joined to one on both sides."""
+    for kind in ("val", "test"):
+        examples = sets[f"{kind}_iid"]
+        groups = np.arange(len(examples) // count * count).reshape(-1, count)
+        if not len(groups):
+            raise OptionError("join", count, f"is more than {kind}_iid has pairs, {len(examples)}")
+        sets[f"{kind}_longer"] = EncodedSet(
+            [joined([examples.sources[row] for row in group], source) for group in groups.tolist()],
+            [joined([examples.targets[row] for row in group], target) for group in groups.tolist()],
+        )
+
+
+def joined(parts: Sequence[Ids], between: Ids) -> list[int]:
+    ids = list(parts[0])
+    for part in parts[1:]:
+        ids += [*between, *part]
+    return ids

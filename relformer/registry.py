@@ -71,7 +71,11 @@ class Entry:
                 fields = typing.get_type_hints(kind)
                 if not isinstance(value, Mapping):
                     raise OptionError(option, value, f"must be a mapping of options: {', '.join(fields)}")
-                value = kind(**self.typed(value, fields, f"{option}."))
+                made_of = self.typed(value, fields, f"{option}.")
+                try:
+                    value = kind(**made_of)
+                except OptionError as error:
+                    raise OptionError(f"{option}.{error.option}", error.value, error.rule) from None
             elif typing.get_origin(kind) is Literal and value not in typing.get_args(kind):
                 raise OptionError(option, value, f"is not one of {', '.join(map(str, typing.get_args(kind)))}")
             elif typing.get_origin(kind) is not Literal and not fits(value, kind):

@@ -73,12 +73,14 @@ class Frame:
 class Batches(Dataset[Batch]):
     """A set of examples, indexed by plans."""
 
-    def __init__(self, examples: EncodedSet, frame: Frame = Frame()) -> None:  # noqa: B008  frozen
+    def __init__(self, examples: EncodedSet, frame: Frame = Frame()) -> None:
         self.examples, self.frame = examples, frame
 
     def __getitem__(self, plan: Plan) -> Batch:
         pairs = [self.examples.pair(max(row, 0), plan.epoch) for row in plan.rows]
-        labels = [[PAD] if row == FILLER else self.frame.labels(t) for row, (_, t) in zip(plan.rows, pairs, strict=True)]
+        labels = [
+            [PAD] if row == FILLER else self.frame.labels(t) for row, (_, t) in zip(plan.rows, pairs, strict=True)
+        ]
         given = self.examples.positions
         return Batch(
             index=torch.tensor(plan.rows),

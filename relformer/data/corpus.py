@@ -108,12 +108,17 @@ def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Co
 def _build_corpus(content: str, coders: Coders | None) -> Corpus:
     options = json.loads(content)
     common = common_options(options)
-    corpus = build_task(options).corpus(coders)
+    task = build_task(options)
+    try:
+        corpus = task.corpus(coders)
+    except OptionError as error:
+        raise error.at("data") from None
     if common.split_by_length is not None:
         corpus = split_by_length(corpus, common.split_by_length, common.seed)
+    called = options.get("label") or options["name"]
     for name, each in corpus.sets.items():
         if not len(each):
-            raise UserError(f"data={options.get('label') or options['name']} gives no example for {name}; widen its options")
+            raise UserError(f"data={called} gives no example for {name}; widen its options")
         if not common.eos and not each.target_lengths.all():
             raise UserError(f"data.eos=false needs targets of at least one token, but {name} has an empty one")
     refuse_budget(corpus, common)
@@ -130,8 +135,8 @@ def refuse_budget(corpus: Corpus, common: DataOptions) -> None:
     )
     if longest.max() > common.max_tokens:
         rule = (
-            f"is less than the longest training pair has on one side, {longest.max()} tokens with BOS and EOS; raise it, "
-            "or limit the pairs by data.max_length and data.on_too_long=drop"
+            f"is less than the longest training pair has on one side, {longest.max()} tokens with BOS and EOS; raise "
+            "it, or limit the pairs by data.max_length and data.on_too_long=drop"
         )
         raise OptionError("max_tokens", common.max_tokens, rule, "data")
 

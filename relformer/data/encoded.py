@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -60,7 +60,8 @@ class EncodedSet:
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """(n,) equal for equal pairs, else different but for one chance in 2^64."""
-        return np.fromiter((hashed(s, t) for s, t in zip(self.sources, self.targets, strict=True)), np.uint64)
+        pairs = zip(self.sources, self.targets, strict=True)
+        return np.fromiter((hashed(str(list(s)), str(list(t))) for s, t in pairs), np.uint64, len(self))
 
     def select(self, rows: Integers) -> EncodedSet:
         """The examples of these rows, in this order."""
@@ -109,9 +110,9 @@ def counted(sequences: Sequence[Ids]) -> Integers:
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
 
 
-def hashed(source: Ids, target: Ids) -> int:
-    text = f"{','.join(map(str, source))}\t{','.join(map(str, target))}"
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+def hashed(source: str, target: str) -> int:
+    """A pair's number among 2^64."""
+    return int.from_bytes(blake2b(f"{source}\0{target}".encode(), digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Corpus:
 
     source_vocabulary: Coder
     target_vocabulary: Coder
-    sets: dict[str, EncodedSet]
+    sets: Mapping[str, EncodedSet]
     notes: list[str] = field(default_factory=list)
     given: frozenset[str] = frozenset()
     length_side: Side = "target"

@@ -53,7 +53,9 @@ def survey(options: Mapping[str, Any], seed: int, steps: int) -> None:
     """
     corpus, common = build_corpus(options), common_options(options)
     console = Console(width=None if Console().is_terminal else 120)
-    table = Table(title=f"data={options.get('label') or options['name']}", caption="lengths: tokens without BOS and EOS")
+    table = Table(
+        title=f"data={options.get('label') or options['name']}", caption="lengths: tokens without BOS and EOS"
+    )
     for name in ("set", "pairs", "source tokens", "mean", "longest", "target tokens", "mean", "longest", "different"):
         table.add_column(name, justify="left" if name == "set" else "right")
     for name, each in corpus.sets.items():

@@ -104,7 +104,9 @@ def prepare_directory(config: DictConfig) -> None:
     refuse_occupied(config.resume, directory)
     checkpoint = checkpoint_to_resume(config.resume, directory)
     if checkpoint is not None:
-        refuse_other_config(checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps)
+        refuse_other_config(
+            checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
+        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

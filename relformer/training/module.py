@@ -78,7 +78,10 @@ class Seq2SeqModule(pl.LightningModule):
             rows = self.rows[name] = outcomes.compute()
             prefix = self.log_prefix + name.replace("_", "/", 1)
             found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key != "n"}
-            by_length = {f"{prefix}/by_length/{length_label(b)}": b["exact_match"] for b in bucketed(rows, self.config["length_side"])}
+            by_length = {
+                f"{prefix}/by_length/{length_label(b)}": b["exact_match"]
+                for b in bucketed(rows, self.config["length_side"])
+            }
             self.log_dict(found, sync_dist=self.trainer.world_size > 1, logger=False)  # for callbacks that monitor
             for logger in self.loggers:
                 logger.log_metrics({**found, **by_length}, step=self.global_step)

@@ -17,8 +17,8 @@ from relformer.config import SLOTS, instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
-from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.survey import batch_lines, set_lines
+from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
 from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
@@ -139,7 +139,10 @@ def describe(
     resume: str | None,
 ) -> str:
     """What runs: the data, the three slots with their options, sizes, and where from and to."""
-    lines = [*set_lines(data.corpus), *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches)]
+    lines = [
+        *set_lines(data.corpus),
+        *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches),
+    ]
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
         lines.append(f"{role:<9}{slot['name']:<16}{' '.join(said(slot))}".rstrip())

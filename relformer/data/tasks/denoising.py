@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
 
 from relformer.data.encoded import Corpus
 from relformer.data.text.corpus import chained, hold_out, trained
@@ -52,19 +54,18 @@ class Denoising(TextSource):
         if not 2 <= self.piece <= longest(self.corruption):
             rule = f"must be from 2 to {longest(self.corruption)}, for which data.sentinels={self.sentinels} suffice"
             raise OptionError("piece", self.piece, rule)
-        if self.join is not None or self.max_length is not None:
-            raise OptionError("join" if self.join else "max_length", self.join or self.max_length, "is for pairs; texts have data.piece")
+        for name in ("join", "max_length"):
+            if getattr(self, name) is not None:
+                raise OptionError(name, getattr(self, name), "is for pairs; long texts are cut by data.piece")
 
     def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
-        if coders is None:
-            coder = SentinelTokenizer(self.text_tokenizer(), self.sentinels)
-        else:
-            coder = coders[0]  # type: ignore[assignment]
+        given = SentinelTokenizer(self.text_tokenizer(), self.sentinels) if coders is None else coders[0]
+        coder = cast(SentinelTokenizer, given)
         parts = [stored(each, coder.text, coder.text) for each in self.texts()]
         sets = {"train": chained([part.examples for part in parts])}
         notes = [f"train: {line}" for part in parts for line in part.notes.lines()]
         if self.limit is not None:
-            sets["train"] = sets["train"].select(range(min(self.limit, len(sets["train"]))))  # type: ignore[arg-type]
+            sets["train"] = sets["train"].select(np.arange(min(self.limit, len(sets["train"]))))
         hold_out(self, sets, notes)
         made = {
             name: Corrupted(pieces(texts, self.piece), self.corruption, coder.sentinels, self.seed)
@@ -81,7 +82,7 @@ class Denoising(TextSource):
         if self.files is None:
             return [Manual()]
         reading = Reading(None if self.path is None else Path(self.path), charset=self.charset, on_bad=self.on_bad)
-        return [Plain(each) for each in open_plain(self.files, reading, "data.files", self.unit)]
+        return [Plain(each.kept()) for each in open_plain(self.files, reading, "data.files", self.unit)]
 
 
 class Text(NamedTuple):

@@ -24,7 +24,8 @@ class TextFiles(TextSource):
         train, val, test: the files of `train`, `val_iid` and `test_iid`.
         tests: more test sets, by name: {2017: {source: ..., target: ...}} makes `test_2017`.
         format: of the files; auto takes two files as lines, and one by its suffix or its first line.
-        source_column, target_column: name or number (from 1) of a TSV column, key of JSONL (dotted: translation.en).
+        source_column, target_column: name or number (from 1) of a TSV column, key of JSONL (dotted: translation.en);
+            null for both is source and target, and in a TSV without header its only two columns.
         charset: of all files.
         temperature: mix several training corpora by size^(1/temperature), where no train.weights are given.
     """
@@ -35,25 +36,25 @@ class TextFiles(TextSource):
     test: Files = Files()
     tests: Any = None
     format: Literal["auto", "parallel", "tsv", "jsonl"] = "auto"
-    source_column: str = "source"
-    target_column: str = "target"
+    source_column: str | None = None
+    target_column: str | None = None
     charset: str = "utf-8"
     temperature: float | None = None
 
     def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
         if not named(self.train):
-            raise OptionError(
-                "train", None, "names no file: data.train.source=train.en data.train.target=train.de, or data.train.file="
-            )
+            rule = "names no file; give data.train.source and data.train.target, or data.train.file (TSV, JSON lines)"
+            raise OptionError("train", None, rule)
         folder = None if self.path is None else Path(self.path)
-        reading = Reading(
-            folder, self.format, column(self.source_column), column(self.target_column), self.charset, self.on_bad
-        )
+        reading = Reading(folder, self.format, self.source_column, self.target_column, self.charset, self.on_bad)
         files = {"train": self.train, "val_iid": self.val, "test_iid": self.test}
         files |= {f"test_{name}": Files(**each) for name, each in (self.tests or {}).items()}
         options = {"val_iid": "data.val", "test_iid": "data.test", "train": "data.train"}
         found = {
-            name: open_pairs(each, reading, options.get(name) or f"data.tests.{name.removeprefix('test_')}")
+            name: [
+                corpus.kept()
+                for corpus in open_pairs(each, reading, options.get(name) or f"data.tests.{name.removeprefix('test_')}")
+            ]
             for name, each in files.items()
             if named(each)
         }
@@ -62,7 +63,3 @@ class TextFiles(TextSource):
 
 def named(files: Files) -> bool:
     return any((files.source, files.target, files.file))
-
-
-def column(name: str) -> str | int:
-    return int(name) if name.isdigit() else name

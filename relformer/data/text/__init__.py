@@ -1,1 +1,1 @@
-"""Text as data: reading it, cutting it into tokens, and tasks made of it."""
+"""Text corpora of the user's own: how files are found, opened, decoded and paired, and what is refused on the way."""

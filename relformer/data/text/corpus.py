@@ -119,8 +119,8 @@ def refuse_loss(options: TextSource, name: str, kept: int, dropped: int) -> None
     """Raises UserError where more than `most_dropped` of a set was left out."""
     if dropped > options.most_dropped * (kept + dropped):
         raise UserError(
-            f"{name}: {dropped:,} of {kept + dropped:,} pairs ({dropped / (kept + dropped):.0%}) would be left out, more "
-            f"than data.most_dropped={options.most_dropped}; mend the files, or raise it (relformer data shows what goes)"
+            f"{name}: {dropped:,} of {kept + dropped:,} pairs ({dropped / (kept + dropped):.0%}) would be left out, "
+            f"more than data.most_dropped={options.most_dropped}; mend the text, or raise it if that is meant"
         )
 
 

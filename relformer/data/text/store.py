@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from relformer.data.encoded import EncodedSet, Ids, Integers
+from relformer.data.encoded import EncodedSet, Ids, Integers, hashed
 from relformer.data.text.cache import cached, key_of
 from relformer.data.text.notes import Notes
 from relformer.data.text.tokenizer import Tokenizer
@@ -89,17 +88,22 @@ def write(path: Path, pairs: Pairs, source: Tokenizer, target: Tokenizer) -> Non
         task, chunk = progress.add_task("", total=None), first
         while chunk:
             arrays = encoded(chunk, source, target, unknown, positioned)
-            writer.write_batch(pa.record_batch([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema))
+            writer.write_batch(record(arrays, schema))
             done += len(chunk)
             progress.update(task, completed=done)
             chunk = list(islice(rows, ROWS))
         state = {"notes": notes.state(), "unknown": unknown}
         writer.write_batch(
-            pa.record_batch([pa.array([], f.type) for f in schema], schema=schema),
+            record([[] for _ in schema], schema),
             custom_metadata={"relformer": json.dumps(state)},
         )
     seconds = time.monotonic() - started
     logger.info("tokenised %s: %s pairs, %s a second", pairs.name, f"{done:,}", f"{done / seconds:,.0f}")
+
+
+def record(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
 
 
 def encoded(
@@ -110,16 +114,13 @@ def encoded(
     for number, (coder, ids) in enumerate(zip((source, target), sides, strict=True)):
         if coder.unknown is not None:
             unknown[number] += sum(row.count(coder.unknown) for row in ids)
-    hashes = [
-        int.from_bytes(blake2b(f"{p.source}\0{p.target}".encode(errors="surrogatepass"), digest_size=8).digest(), "little")
-        for p in chunk
-    ]
+    hashes = [hashed(pair.source, pair.target) for pair in chunk]
     if not positioned:
         return [*sides, hashes]
-    for pair, ids in zip(chunk, sides[0], strict=True):
-        if pair.positions is None or len(pair.positions) != len(ids):
+    for pair, tokens in zip(chunk, sides[0], strict=True):
+        if pair.positions is None or len(pair.positions) != len(tokens):
             raise UserError(
-                f"{pair.where}: {len(pair.positions or ())} positions for {len(ids)} source tokens; each token needs one "
+                f"{pair.where}: {len(pair.positions or ())} positions for {len(tokens)} source tokens; each needs one "
                 "(data.tokenizer.kind=word makes one token a word, char one a character)"
             )
     return [*sides, hashes, [list(p.positions or ()) for p in chunk]]

@@ -25,9 +25,9 @@ VARIANTS = [
     ("sort", {"letters": 5, "min_length": 2}),
     ("duplicate", {"separator": True, "letters": 2, "min_length": 3}),
     ("recall", {"distance": "trained"}),
-    ("recall", {"distance": "uniform", "tokens": 20}),
+    ("recall", {"distance": "uniform", "tokens": 17}),
     ("order", {"distance": "trained"}),
-    ("order", {"distance": "uniform", "tokens": 20}),
+    ("order", {"distance": "uniform", "tokens": 17}),
 ]
 every_variant = pytest.mark.parametrize(("name", "own"), VARIANTS)
 every_task = pytest.mark.parametrize("name", GENERATED)
@@ -160,7 +160,7 @@ def test_length_is_of_the_source_where_targets_do_not_show_it(name: str) -> None
         ({"examples": 3}, "examples", "one for each length"),
         ({"examples_per_length": 0}, "examples_per_length", "at least 1"),
         ({"val": {"min_length": 1, "max_length": 12}}, "val.min_length", "must exceed the trained data.max_length="),
-        ({"test": {"min_length": 30, "max_length": 29}}, "test.max_length", "at least data.test.min_length=30"),
+        ({"test": {"min_length": 30, "max_length": 3}}, "test.max_length", "at least data.test.min_length=30"),
         ({"test": {"min_length": 30, "max_length": None}}, "test.max_length", "at least data.test.min_length=30"),
     ],
 )
@@ -186,8 +186,8 @@ def test_options_out_of_range_are_refused_by_path(name: str, own: dict[str, Any]
         ("missing_duplicate_string", {"min_length": 3}, "min_length", "leaves 4 sources"),
         ("modular_arithmetic_brackets", {"min_length": 4}, "min_length", "leaves 5 sources"),
         ("solve_equation", {"min_length": 6}, "min_length", "leaves 5 sources"),
-        ("recall", {"tokens": 19}, "tokens", "must be at least 20, the greatest length"),
-        ("order", {"tokens": 19}, "tokens", "must be at least 20, the greatest length"),
+        ("recall", {"tokens": 15}, "tokens", "must be at least 16, the greatest length"),
+        ("order", {"tokens": 15}, "tokens", "must be at least 16, the greatest length"),
         ("order", {"min_length": 1}, "min_length", "leaves 0 sources"),
     ],
 )

@@ -24,12 +24,14 @@ from relformer.registry import tasks
 
 @tasks.register("addition", describes="two decimal numbers to their sum")
 class Addition(LengthTask):
-    """Options:
-    pad: tokens that each number and the sum are filled up to on the left, with zeros, or with # where numbers can
-        be negative; 0 for no padding.
-    negative: share of the numbers that are negative; the paper uses 0.25.
-    reverse_digits: lowest digit first, in the numbers and in the sum.
-    The others are `LengthTask`'s.
+    """Source: two numbers. Target: their sum.
+
+    Options:
+        pad: tokens that each number and the sum are filled up to on the left, with zeros, or with # where numbers can
+            be negative; 0 for no padding.
+        negative: share of the numbers that are negative; the paper uses 0.25.
+        reverse_digits: lowest digit first, in the numbers and in the sum, signs and padding last.
+        The others are `LengthTask`'s.
     """
 
     def __init__(

@@ -110,8 +110,8 @@ class SourceLengthTask(LengthTask):
     """A task whose length is the number of source tokens, as in Deletang et al. (2022, arXiv:2207.02098) and Ruoss et
     al. (2023, arXiv:2305.16843).
 
-    They train on lengths 1-40 and test on 41-500, generating anew for each batch. Here the sets are fixed and the
-    lengths, by default, half as great. The shortest ones are left out, since too few sources exist to hold some out.
+    They train on lengths 1-40 and test on 41-500, generating anew for each batch. Here the sets are fixed and trained
+    lengths, by default, end at 20. They begin at 5, since of the shortest too few sources exist to hold many out.
     """
 
     length_side: ClassVar[Literal["source", "target"]] = "source"

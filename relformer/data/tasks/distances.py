@@ -19,7 +19,7 @@ class DistanceTask(LengthTask):
         tokens: how many different tokens there are; none occurs twice in a source.
         distance: in `val_longer` and `test_longer`: ``beyond`` all trained distances, within the ``trained`` ones
             (so that the source alone is longer), or ``uniform`` over both. In the other sets all are equally likely.
-    The others are `LengthTask`'s.
+        The others are `LengthTask`'s.
     """
 
     length_side: ClassVar[Literal["source", "target"]] = "source"
@@ -28,13 +28,13 @@ class DistanceTask(LengthTask):
         self,
         seed: int,
         *,
-        examples: int = 20000,
+        examples: int = 100000,
         min_length: int = 2,
-        max_length: int = 10,
-        val: LengthRange = LengthRange(11, 12),  # noqa: B008  never mutated
-        test: LengthRange = LengthRange(13, 20),  # noqa: B008
+        max_length: int = 8,
+        val: LengthRange = LengthRange(9, 10),  # noqa: B008  never mutated
+        test: LengthRange = LengthRange(11, 16),  # noqa: B008
         examples_per_length: int = 500,
-        tokens: int = 32,
+        tokens: int = 16,
         distance: Distance = "beyond",
     ) -> None:
         longest = max(max_length, val.max_length or 0, test.max_length or 0)

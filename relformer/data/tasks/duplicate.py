@@ -18,8 +18,10 @@ SEPARATOR = "<next>"
 
 @tasks.register("duplicate", describes="letters to the same letters twice")
 class Duplicate(LetterTask):
-    """Options:
-    separator: a token between the two copies; the others are `LetterTask`'s.
+    """Source: letters. Target: the same twice.
+
+    Options:
+        separator: a token between the two copies; the others are `LetterTask`'s.
     """
 
     def __init__(

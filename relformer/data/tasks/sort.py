@@ -22,8 +22,10 @@ NUMBERS = range(10, 10_000)
 
 @tasks.register("sort", describes="letters or numbers to the same in ascending order")
 class Sort(LetterTask):
-    """Options:
-    numbers: numbers of two to four digits in place of letters; the others are `LetterTask`'s.
+    """Source: letters or numbers. Target: the same in ascending order, repetitions kept.
+
+    Options:
+        numbers: numbers of two to four digits in place of letters; the others are `LetterTask`'s.
     """
 
     def __init__(

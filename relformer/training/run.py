@@ -185,10 +185,12 @@ def report(
 
     rows, steps = {"last": evaluate(trainer, module, data, validated=keep)}, {"last": trainer.global_step}
     for keeper in keepers:
-        content = torch.load(keeper.path, map_location="cpu", weights_only=True)
-        module.load_state_dict(content["state_dict"])
-        module.log_prefix = "best_val/"
-        steps["best_val"], rows["best_val"] = content["global_step"], evaluate(trainer, module, data)
+        steps["best_val"], rows["best_val"] = read_step(keeper.path), rows["last"]
+        if steps["best_val"] != steps["last"]:
+            content = torch.load(keeper.path, map_location="cpu", weights_only=True)
+            module.load_state_dict(content["state_dict"])
+            module.log_prefix = "best_val/"
+            rows["best_val"] = evaluate(trainer, module, data)
     headline, side = config.eval.checkpoint, data.corpus.length_side
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {

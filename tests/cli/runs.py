@@ -39,6 +39,7 @@ def environment(**more: str) -> dict[str, str]:
     mine = ("WANDB_", "SLURM_", "TORCHELASTIC_", "RELFORMER_", "HYDRA_")
     ranks = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "NETRC", "COLUMNS")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(mine) and key not in ranks}
+    kept |= {key: value for key, value in os.environ.items() if key == "RELFORMER_CACHE"}
     return kept | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **more}
 
 

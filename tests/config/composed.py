@@ -9,12 +9,15 @@ from relformer.training.launch import SLOT
 SMALL = ("data=reverse", "data.examples=200", "data.examples_per_length=4")
 """Overrides of a run whose data are generated in no time."""
 
+GIVEN = {"scan", "text_files", "multi30k", "cogs", "pcfg", "denoising", "hub", "wmt14", "opus100", "iwslt2017"}
+"""Data that are not generated in a number to choose."""
+
 prepare()
 
 
 def composed(*overrides: str) -> DictConfig:
     """A small run's configuration, slots spelt as on the command line."""
-    small = () if "data=scan" in overrides else SMALL
+    small = () if GIVEN.intersection(o.removeprefix("data=") for o in overrides) else SMALL
     return compose([SLOT.sub(r"\1encoding@\2=", override) for override in (*small, *overrides)])
 
 

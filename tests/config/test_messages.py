@@ -89,7 +89,7 @@ FAULTS = [
         "callbacks.best_checkpoint.monitor=val/ood/loss",
         r"callbacks.best_checkpoint.monitor=val/ood/loss is not measured(.|\n)*val/iid/loss(.|\n)*val/longer/loss",
     ),
-    ("data=scan model.tie=all", r"model.tie=all needs one vocabulary, .* choose model.tie=decoder$"),
+    ("data=scan model.tie=all", r"model.tie='all' needs one vocabulary for both sides .*; choose decoder$"),
     ("model.tie=al", r"model.tie='al' is not one of none, decoder, all$"),
 ]
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
-from relformer.data.corpus import build_corpus, common_options
+from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
@@ -163,7 +163,7 @@ def model_options(config: DictConfig) -> ModelOptions:
 def check_data(config: DictConfig) -> Corpus:
     options = plain(config, "data")["data"]
     common_options(options)
-    corpus = build_corpus(options)
+    corpus = check_corpus(options)
     measured = [f"{name.replace('_', '/', 1)}/{figure}" for name in corpus.evaluation_sets("val") for figure in FIGURES]
     best = config.callbacks.get("best_checkpoint")
     if best is not None and best.monitor not in measured:

@@ -3,6 +3,7 @@ compare`, `relformer encodings`."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -21,6 +22,8 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
 
 def main() -> None:
     """Run a command. Faults of the user end in one sentence and exit code 2; real faults keep their traceback."""
+    logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
+    logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
     console = Path(sys.argv[0]).name != "train.py"
     asked = bool(arguments) and arguments[-1] in ("--help", "-h") and len(arguments) <= 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from relformer.errors import OptionError, UserError
 from relformer.registry import tasks
 
 Coders = tuple[Coder, Coder]
+_checked: dict[str, Corpus] = {}
+"""What a check built, by its options, until the run takes it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def build_task(options: Mapping[str, Any]) -> Source:
 
 
 def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Corpus:
-    """Generate or read, and encode, the sets of a `data` config; what was built last is kept.
+    """Generate or read, and encode, the sets of a `data` config.
 
     Args:
         coders: of a trained run, which then read the text, instead of tokenizers trained on it.
@@ -101,12 +102,8 @@ def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Co
     Raises:
         UserError: a set without examples, or what `build_task` raises.
     """
-    return _build_corpus(json.dumps(options, sort_keys=True), coders)
-
-
-@lru_cache(maxsize=2)
-def _build_corpus(content: str, coders: Coders | None) -> Corpus:
-    options = json.loads(content)
+    if coders is None and (checked := _checked.pop(json.dumps(options, sort_keys=True), None)):
+        return checked
     common = common_options(options)
     task = build_task(options)
     try:
@@ -122,6 +119,14 @@ def _build_corpus(content: str, coders: Coders | None) -> Corpus:
         if not common.eos and not each.target_lengths.all():
             raise UserError(f"data.eos=false needs targets of at least one token, but {name} has an empty one")
     refuse_budget(corpus, common)
+    return corpus
+
+
+def check_corpus(options: Mapping[str, Any]) -> Corpus:
+    """`build_corpus` ahead of a run of this process, which takes the corpus over."""
+    corpus = build_corpus(options)
+    _checked.clear()
+    _checked[json.dumps(options, sort_keys=True)] = corpus
     return corpus
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -80,9 +82,20 @@ def trained(options: TokenizerOptions, corpora: Sequence[Pairs], sides: tuple[st
                 yield from (getattr(pair, side) for side in sides)
 
     key = key_of(vars(options), [corpus.digest() for corpus in corpora], sides)
-    progress = sys.stderr.isatty()
-    path = cached("tokenizers", key, ".json", lambda p: write_text(p, train_tokenizer(lines(), options, progress).json))
-    return Tokenizer(path.read_text(encoding="utf-8"))
+
+    def make(path: Path) -> None:
+        started = time.monotonic()
+        made = train_tokenizer(lines(), options, progress=sys.stderr.isatty())
+        write_text(path, made.json)
+        seconds = time.monotonic() - started
+        logger.info(
+            "trained a tokenizer on the %s side of training in %.1f s: %d tokens",
+            " and ".join(sides),
+            seconds,
+            len(made),
+        )
+
+    return Tokenizer(cached("tokenizers", key, ".json", make).read_text(encoding="utf-8"))
 
 
 def unknown_notes(name: str, parts: Sequence[Stored]) -> Iterator[str]:

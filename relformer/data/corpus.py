@@ -162,10 +162,11 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     short = {name: each.select(np.flatnonzero(inside[name])) for name, each in corpus.sets.items()}
     beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in corpus.sets.items()}
     if not any(len(each) for each in beyond.values()):
-        rule = f"leaves no longer pair: the longest {corpus.length_side} in training has {corpus.trained_length} tokens"
+        most = max(int(each.lengths(corpus.length_side).max()) for each in corpus.sets.values())
+        rule = f"leaves no longer pair: the longest {corpus.length_side} has {most} tokens"
         raise OptionError("split_by_length", longest, rule, "data")
     parts = {kind: [beyond[f"{kind}_iid"]] for kind in ("val", "test")}
-    if len(trained := beyond["train"]):
+    if trained := beyond.get("train"):
         share = trained.hashes ^ np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
         parts["val"].append(trained.select(np.flatnonzero(share % 10 == 0)))
         parts["test"].append(trained.select(np.flatnonzero(share % 10 != 0)))
@@ -178,7 +179,7 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
         seen.append(longer.hashes)
         if len(fresh):
             sets[f"{kind}_longer"] = longer.select(fresh)
-    note = f"split by length: {len(short['train'])} training pairs of at most {longest} {corpus.length_side} tokens"
+    note = f"split by length: training and i.i.d. pairs have at most {longest} {corpus.length_side} tokens"
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return replace(corpus, sets={name: sets[name] for name in order}, notes=[*corpus.notes, note])
 

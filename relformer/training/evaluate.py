@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -63,7 +64,8 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     corpus = build_corpus(content["data"], coders)
     if stored_pair(corpus.source_vocabulary, corpus.target_vocabulary) != module.config["vocabulary"]:
         raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
-    corpus = without_trained(corpus, build_corpus(module.config["data"], coders))
+    if drawn := set(corpus.sets) - corpus.given - {"train"}:
+        corpus = without_trained(corpus, build_corpus(module.config["data"], coders), sorted(drawn))
     positions_needed(module.model, *corpus.longest(content["data"]["bos"], content["data"]["eos"]))
     for part in module.model.modules():
         if isinstance(part, Attention):
@@ -96,15 +98,11 @@ def free(path: Path) -> Path:
     return next(p for p in chain([path], numbered) if not p.exists())
 
 
-def without_trained(corpus: Corpus, trained: Corpus) -> Corpus:
-    """The evaluation sets without what the run was trained on, which other data options may draw again; it says so.
-
-    Sets that were given as files stay as they are.
-    """
+def without_trained(corpus: Corpus, trained: Corpus, drawn: Iterable[str]) -> Corpus:
+    """The sets that were `drawn` (and not given as files) without what the run was trained on, which other data options
+    may draw again; it says so."""
     sets = dict(corpus.sets)
-    for name in (*corpus.evaluation_sets("val"), *corpus.evaluation_sets("test")):
-        if name in corpus.given:
-            continue
+    for name in drawn:
         examples = corpus.sets[name]
         fresh = np.flatnonzero(~np.isin(examples.hashes, trained.sets["train"].hashes))
         if len(fresh) == len(examples):

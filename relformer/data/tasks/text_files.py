@@ -48,6 +48,8 @@ class TextFiles(TextSource):
         folder = None if self.path is None else Path(self.path)
         reading = Reading(folder, self.format, self.source_column, self.target_column, self.charset, self.on_bad)
         files = {"train": self.train, "val_iid": self.val, "test_iid": self.test}
+        if coders and named(self.val) and named(self.test):
+            del files["train"]  # a trained run is evaluated without it
         files |= {f"test_{name}": Files(**each) for name, each in (self.tests or {}).items()}
         options = {"val_iid": "data.val", "test_iid": "data.test", "train": "data.train"}
         found = {

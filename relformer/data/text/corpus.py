@@ -34,7 +34,8 @@ def text_corpus(
     """The sets of these text pairs, encoded.
 
     Args:
-        found: the corpora of `train` and of each evaluation set that has text of its own.
+        found: the corpora of `train` (which a trained run can do without) and of each evaluation set with text of its
+            own.
         coders: the tokenizers of a trained run, else new ones are trained.
         weights, temperature: how several training corpora are mixed.
     """
@@ -53,9 +54,8 @@ def text_corpus(
         refuse_loss(options, name, len(sets[name]), dropped + too_long)
     given = frozenset(sets) - {"train"}
     hold_out(options, sets, notes)
-    train = sets["train"]
-    if train.corpora is not None:
-        train.shares = mixed(train, weights, temperature, found["train"])
+    if "train" in sets and sets["train"].corpora is not None:
+        sets["train"].shares = mixed(sets["train"], weights, temperature, found["train"])
     if options.join is not None:
         join(options.join, sets, source.joiner, target.joiner)
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
@@ -89,7 +89,7 @@ def trained(options: TokenizerOptions, corpora: Sequence[Pairs], sides: tuple[st
         write_text(path, made.json)
         seconds = time.monotonic() - started
         logger.info(
-            "trained a tokenizer on the %s side of training in %.1f s: %d tokens",
+            "trained a tokenizer on the %s of training in %.1f s: %d tokens",
             " and ".join(sides),
             seconds,
             len(made),

@@ -11,6 +11,7 @@ from torch import Tensor
 from relformer.decoding.hypothesis import EMPTY, Draft, Hypothesis, ranked
 from relformer.decoding.options import DecodingOptions
 from relformer.decoding.problem import Problem
+from relformer.decoding.top import top
 from relformer.encodings.precision import precise
 from relformer.model import Seq2Seq
 
@@ -110,7 +111,7 @@ def best(logits: Tensor, scores: Tensor, sentences: int, count: int) -> list[lis
 
     Only the best of each row are normalised: the others could not win.
     """
-    values, tokens = logits.topk(min(count, logits.shape[-1]))  # (N, C)
+    values, tokens = top(logits, count)  # (N, C)
     totals = (values + scores[:, None]).view(sentences, -1)  # (B, beams * C)
     totals, index = totals.topk(min(count, totals.shape[-1]))
     chosen = tokens.view(sentences, -1).gather(-1, index)

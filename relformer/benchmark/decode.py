@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from rich.table import Table
 
 from relformer.benchmark.interleaved import ratio, taking_turns
 from relformer.benchmark.peers import PEERS, VOCABULARY, Competitor, absent, competitors
+from relformer.config import explain
 from relformer.errors import OptionError, UserError
 from relformer.files import write_text
 from relformer.registry import did_you_mean
@@ -85,13 +87,13 @@ def parsed(arguments: list[str]) -> DecodeBenchmark:
         merged = OmegaConf.merge(OmegaConf.structured(DecodeBenchmark), OmegaConf.from_dotlist(arguments))
         made = OmegaConf.to_object(merged)
     except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from None
+        raise UserError(explain(error)) from None
     assert isinstance(made, DecodeBenchmark)
     return made
 
 
 def measured(systems: list[Competitor], options: DecodeBenchmark, device: torch.device) -> list[Row]:
-    """All searches of all systems in turn. Ours is `decoding` throughout, as it is around the batches of a test set."""
+    """All searches of all systems in turn."""
     searches = {"greedy": 1, f"beam {options.beams}": options.beams}
     runs = {
         (search, system.name): system.search(beams)
@@ -100,7 +102,9 @@ def measured(systems: list[Competitor], options: DecodeBenchmark, device: torch.
         if beams == 1 or system.beam
     }
     names = {f"{search}, {name}": run for (search, name), run in runs.items()}
-    with systems[0].model.decoding():  # type: ignore[operator]
+    with ExitStack() as held:
+        for system in systems:
+            held.enter_context(system.around())
         times = taking_turns(names, options.repeats, device)
     parameters = {system.name: system.parameters for system in systems}
     rows = []
@@ -125,7 +129,7 @@ def show(rows: list[Row], options: DecodeBenchmark) -> None:
     for row in rows:
         figures = f"{row.parameters:,}", f"{row.milliseconds:.0f}", f"{row.tokens_per_second:.0f}"
         table.add_row(row.search, row.system, *figures, "" if row.system == rows[0].system else f"{row.ours_is:.2f}x")
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     console.print(f"{what}, t5 positions, {options.device}: {how}")
     console.print(table)
     if missing := absent():

@@ -7,7 +7,9 @@ Weights are random, and nothing ends a target, so that all write equally many to
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 
 import torch
@@ -27,12 +29,13 @@ Search = Callable[[int], Callable[[], object]]
 
 @dataclass(frozen=True)
 class Competitor:
-    """A model with the searches it has."""
+    """A model with the searches it has; `around` is held while it decodes batches, as it is around a test set."""
 
     name: str
     model: nn.Module
     search: Search
     beam: bool = True
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def parameters(self) -> int:
@@ -63,13 +66,12 @@ def ours(source: Tensor, new_tokens: int) -> Competitor:
         options = DecodingOptions(beams=beams, max_length_base=new_tokens, max_length_factor=0.0)
         return lambda: decode(model, source, options, BOS, NO_EOS)
 
-    return Competitor("relformer", model, search)
+    return Competitor("relformer", model, search, around=model.decoding)
 
 
 def hf_t5(source: Tensor, new_tokens: int) -> Competitor:
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    config = T5Config(
+    transformers = import_module("transformers")
+    config = transformers.T5Config(
         vocab_size=VOCABULARY,
         d_model=WIDTH,
         d_kv=WIDTH // HEADS,
@@ -81,7 +83,7 @@ def hf_t5(source: Tensor, new_tokens: int) -> Competitor:
         pad_token_id=PAD,
         eos_token_id=None,
     )
-    model = T5ForConditionalGeneration(config).eval().to(source.device)
+    model = transformers.T5ForConditionalGeneration(config).eval().to(source.device)
     model.generation_config.eos_token_id = None
 
     def search(beams: int) -> Callable[[], object]:
@@ -91,16 +93,13 @@ def hf_t5(source: Tensor, new_tokens: int) -> Competitor:
 
 
 def x_transformers(source: Tensor, new_tokens: int) -> Competitor:
-    from x_transformers import XTransformer
-
     def side(name: str, length: int) -> dict[str, object]:
         sizes = {"num_tokens": VOCABULARY, "depth": LAYERS, "heads": HEADS, "max_seq_len": length, "rel_pos_bias": True}
         return {f"{name}_{option}": value for option, value in sizes.items()}
 
-    model = XTransformer(
-        dim=WIDTH, tie_token_emb=True, **side("enc", source.shape[1]), **side("dec", new_tokens + 1)
-    ).eval()
-    model.to(source.device)
+    sides = side("enc", source.shape[1]) | side("dec", new_tokens + 1)
+    model = import_module("x_transformers").XTransformer(dim=WIDTH, tie_token_emb=True, **sides)
+    model.eval().to(source.device)
     start = torch.full((len(source), 1), BOS, device=source.device)
 
     def search(beams: int) -> Callable[[], object]:

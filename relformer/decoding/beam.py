@@ -20,25 +20,34 @@ Candidate = tuple[float, int, int]
 
 
 class Beam:
-    """One sentence's search: `live` drafts, best first, and what has ended."""
+    """One sentence's search: `live` drafts, best first, each from the row `came_from`, and what has ended."""
 
     def __init__(self, options: DecodingOptions, maximum: int, eos: int) -> None:
         self.options, self.maximum, self.eos = options, maximum, eos
         self.live = [EMPTY]
+        self.came_from = [0]
         self.ended: list[Hypothesis] = []
         self.cut: list[Hypothesis] = []
 
-    def advance(self, candidates: Sequence[Candidate]) -> list[int]:
-        """Take the best candidates, best first; the parents of the new `live`. EOS counts where it is among the first
-        `beams`, so that a beam of one is greedy search."""
-        parents: list[int] = []
+    def rows(self, width: int) -> list[Draft]:
+        """One draft a row: where fewer are live, rows that can win no more fill up."""
+        return self.live + [Draft(self.live[0].tokens, -math.inf)] * (width - len(self.live))
+
+    def parents(self) -> list[int]:
+        """The row before, for each of all beams."""
+        return self.came_from + self.came_from[:1] * (self.options.beams - len(self.came_from))
+
+    def advance(self, candidates: Sequence[Candidate]) -> None:
+        """Take the best candidates, best first. EOS counts where it is among the first `beams`, so that a beam of one
+        is greedy search."""
         live: list[Draft] = []
+        self.came_from = []
         for rank, (score, parent, token) in enumerate(candidates):
             if score == -math.inf or len(live) == self.options.beams:
                 break
             before = self.live[parent].tokens
             if token != self.eos:
-                parents.append(parent)
+                self.came_from.append(parent)
                 live.append(Draft([*before, token], score))
             elif rank < self.options.beams:
                 self.ended.append(Draft(before, score).ended(self.options))
@@ -48,7 +57,6 @@ class Beam:
             self.live = []
         elif self.decided():
             self.live = []
-        return parents
 
     def decided(self) -> bool:
         """Whether to stop: with as many ended hypotheses as beams (`early_stop`), or when none that is live can still
@@ -68,42 +76,34 @@ def beam_search(model: Seq2Seq, problem: Problem) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence. Sentences that are decided leave the batch."""
     source, width = problem.source, problem.options.beams
     searches = [Beam(problem.options, most, problem.eos) for most in problem.maximum]
-    live = list(range(len(source)))
+    sentences = list(range(len(source)))
     cache = model.start(source, problem.planned)
     tokens = source.new_full((len(source), 1), problem.bos)
-    beams = 1  # all beams begin alike
+    beams = 1  # all beams begin alike, so the first step has one row a sentence
     for _ in range(problem.planned):
         logits = precise(model.step(tokens, cache)[:, -1])  # (N, V)
-        drafts = [filled(searches[sentence].live, beams) for sentence in live]
-        rows: list[int] = []
-        following: list[int] = []
-        places = []
-        of_row = [sentence for sentence in live for _ in range(beams)]
-        flat = [draft for each in drafts for draft in each]
-        allowed = problem.constraints.applied(logits, flat, of_row)
-        scores = logits.new_tensor([draft.score for draft in flat]) - logits.logsumexp(-1)
-        for place, candidates in enumerate(best(allowed, scores, len(live), 2 * width)):
-            search = searches[live[place]]
-            parents = search.advance(candidates)
+        drafts = [draft for sentence in sentences for draft in searches[sentence].rows(beams)]
+        of_row = [sentence for sentence in sentences for _ in range(beams)]
+        allowed = problem.constraints.applied(logits, drafts, of_row)
+        scores = logits.new_tensor([draft.score for draft in drafts]) - logits.logsumexp(-1)
+        parents: list[int] = []
+        places: list[int] = []
+        for place, candidates in enumerate(best(allowed, scores, len(sentences), 2 * width)):
+            search = searches[sentences[place]]
+            search.advance(candidates)
             if search.live:
                 places.append(place)
-                missing = width - len(parents)
-                rows += [place * beams + parent for parent in parents + parents[:1] * missing]
-                following += [draft.tokens[-1] for draft in filled(search.live, width)]
+                parents += [place * beams + parent for parent in search.parents()]
         if not places:
             break
-        order = torch.tensor(rows, device=source.device)
-        leaving = len(places) < len(live)
-        if leaving or rows != list(range(len(flat))):
-            cache.select(order, torch.tensor(places, device=source.device) if leaving else None)
-        live, beams = [live[place] for place in places], width
-        tokens = source.new_tensor(following)[:, None]
+        leaving = len(places) < len(sentences)
+        if leaving or parents != list(range(len(drafts))):
+            staying = torch.tensor(places, device=source.device) if leaving else None
+            cache.select(torch.tensor(parents, device=source.device), staying)
+        sentences, beams = [sentences[place] for place in places], width
+        last = [draft.tokens[-1] for sentence in sentences for draft in searches[sentence].rows(width)]
+        tokens = source.new_tensor(last)[:, None]
     return [search.result() for search in searches]
-
-
-def filled(drafts: list[Draft], width: int) -> list[Draft]:
-    """As many drafts as there are beams; those that fill up can win no more."""
-    return drafts + [Draft(drafts[0].tokens, -math.inf)] * (width - len(drafts))
 
 
 def best(logits: Tensor, scores: Tensor, sentences: int, count: int) -> list[list[Candidate]]:

@@ -85,9 +85,9 @@ class Relative:
 
     def columns(self, whole: Tensor) -> Tensor:
         """These distances' columns, (H, R), of a table of all distances within n consecutive positions, (H, 2n - 1)."""
-        furthest = self.q.stop - 1 - self.k.start  # type: ignore[union-attr]
-        start = whole.shape[-1] // 2 - furthest
-        return whole[:, start : start + count(self.q) + count(self.k) - 1]
+        assert isinstance(self.q, range) and isinstance(self.k, range)
+        start = whole.shape[-1] // 2 - (self.q.stop - 1 - self.k.start)
+        return whole[:, start : start + len(self.q) + len(self.k) - 1]
 
     def gather(self, rows: Tensor) -> Tensor:
         """Each query's row by distance to pairs: (B, H, Q, R) -> (B, H, Q, K)."""

@@ -66,8 +66,8 @@ class GrowingMemory:
         if self.room is None:
             self.room = new.each(lambda part: self.allocated(part, len(part)))
         for room, part in zip(self.room, new, strict=True):
-            if part is not None:
-                room.narrow(2, start, count).copy_(part)  # type: ignore[union-attr]
+            if room is not None and part is not None:
+                room.narrow(2, start, count).copy_(part)
         self.written = self.room.each(lambda room: room.narrow(2, 0, start + count))
         return self.written
 

@@ -155,7 +155,9 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
         LengthError: naming the option to raise.
     """
     faults = []
-    for role, length, side in (("encoder", source_length, "source"), ("decoder", target_length, "target")):
+    sides = {"encoder": (source_length, "source"), "decoder": (target_length, "target")}
+    sides["cross"] = max(sides.values())
+    for role, (length, side) in sides.items():
         first = model.slots[role].first
         limit = first.max_positions()
         if limit is not None and length > limit:

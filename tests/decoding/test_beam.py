@@ -11,7 +11,7 @@ from relformer.decoding.beam import beam_search
 from relformer.decoding.problem import posed
 from relformer.model import Seq2Seq
 from tests.decoding.reference import log_probabilities, same, slow_beam_search, unpadded
-from tests.model.models import BOS, PLACES, batch, build, hold_length
+from tests.model.models import BOS, PLACES, batch, build, hold_length, loss_of
 
 EOS = 2
 LENGTHS = [9, 7, 4]
@@ -90,6 +90,21 @@ def test_one_beam_is_greedy_search(place: str) -> None:
     with torch.no_grad():
         beam = beam_search(model, posed(model, source, options, BOS, EOS, None))
     same(beam, decode(model, source, options, BOS, EOS))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_decoding_leaves_nothing_behind(place: str) -> None:
+    """Training goes on as if nothing had been decoded."""
+    model, (source, target) = model_of(place), batch()
+    names = set(model.state_dict())
+    decode(model, source, DecodingOptions(beams=2, **LIMIT), BOS, EOS)
+    assert set(model.state_dict()) == names
+    other = model_of(place)
+    for each in (model, other):
+        loss_of(each, source, target).backward()
+    for (name, p), q in zip(model.named_parameters(), other.parameters(), strict=True):
+        assert p.grad is not None and q.grad is not None
+        assert torch.equal(p.grad, q.grad), name
 
 
 def test_hypotheses_come_best_first_and_those_cut_off_last() -> None:

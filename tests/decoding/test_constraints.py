@@ -128,6 +128,10 @@ def test_targets_beyond_a_table_are_refused_before_decoding() -> None:
     assert "7 + 2 * source length tokens: decoding.max_length_base, decoding.max_length_factor" in str(error.value)
     with pytest.raises(LengthError, match="source has 25 positions"):
         decode(model, source.repeat(1, 3)[:, :25], DecodingOptions(max_length_factor=0), BOS, EOS)
+    crossed = build("tupe_a@cross", max_length=12)
+    crossed.encoder.slot, crossed.decoder.slot = (build("none").slots[role] for role in ("encoder", "decoder"))
+    with pytest.raises(LengthError, match=r"target has 13 positions.*cross_encoding\.max_length=12"):
+        decode(crossed, source, DecodingOptions(max_length_base=13, max_length_factor=0), BOS, EOS)
 
 
 @pytest.mark.parametrize(

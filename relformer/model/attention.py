@@ -1,4 +1,4 @@
-"""Multi-head attention: projections around `attend`, and the keys and values that others may keep.
+"""Multi-head attention: projections around `attend`, and the keys and values it attends to.
 
 Shapes: B batch, Q queries, K keys, H heads, D head size, E model size.
 """

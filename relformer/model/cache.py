@@ -6,7 +6,7 @@ Shapes: B sentences, N rows of the batch (B times the beams), H heads, K keys, T
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -34,7 +34,8 @@ class GrowingMemory:
 
     Its tensors are allocated once, for the planned length and time first, (T, N, H, D), and held as attention reads
     them, (N, H, T, D): a step is one write of whole rows, and leaving out or reordering rows one `index_select`. A pass
-    over all planned tokens at once, as in training, keeps what was projected: nothing is copied, and gradients flow.
+    over all planned tokens at once, as in training, keeps what was projected: nothing is copied, and gradients flow. In
+    steps they do not, since what autograd would need is written over.
     """
 
     def __init__(self, planned: int) -> None:
@@ -124,7 +125,7 @@ class Cache:
     own: list[GrowingMemory]
     tables: list[Tensor | None] | None = None
     """The decoder's tables for all distances within the planned length; a step's are slices of them."""
-    length: int = field(default=0)
+    length: int = 0
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Make row n what row rows[n] was. `sentences` lists those that stay, where some have left.

@@ -81,13 +81,15 @@ class Seq2Seq(nn.Module):
         copies are made once; the weights must not change meanwhile.
         """
         weight = self.target_embedding.weight
-        if weight.device.type != "cpu" or torch.is_autocast_enabled("cpu") or self.tied_by_columns is not None:
+        projections = [part for part in (*self.decoder.modules(), self.output) if isinstance(part, Linear)]
+        begun = any(projection.by_columns is not None for projection in projections)
+        if begun or weight.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
             yield
             return
-        projections = [part for part in (*self.decoder.modules(), self.output) if isinstance(part, Linear)]
         for projection in projections:
             projection.by_columns = projection.weight.detach().T.contiguous()
-        self.tied_by_columns = weight.detach().T.contiguous()
+        if self.output is None:
+            self.tied_by_columns = weight.detach().T.contiguous()
         try:
             yield
         finally:
@@ -156,7 +158,7 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
     """
     faults = []
     sides = {"encoder": (source_length, "source"), "decoder": (target_length, "target")}
-    sides["cross"] = max(sides.values())
+    sides["cross"] = max(sides.values())  # its queries are of one side and its keys of the other
     for role, (length, side) in sides.items():
         first = model.slots[role].first
         limit = first.max_positions()

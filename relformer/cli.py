@@ -1,5 +1,4 @@
-"""The commands: `relformer train` (what `train.py` runs), `relformer evaluate`, `relformer data`, `relformer
-compare`, `relformer encodings`."""
+"""The commands of `relformer`; `train` is also what `train.py` runs."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer data [overrides]           look at the data of a run before training
        relformer compare RUNS               group runs by everything but the seed: mean, spread and n
+       relformer benchmark decode [options] decoding speed against HF T5 and x-transformers: beams=5 out=speed.csv
        relformer encodings                  the positional encodings there are
        relformer encodings show NAME        one of them: formula, options, slots
        relformer encodings check TARGET     a name, or my.module:MyEncoding [option=value ...]"""
@@ -81,6 +81,14 @@ def compare(arguments: list[str]) -> None:
     compare_runs(arguments)
 
 
+def benchmark(arguments: list[str]) -> None:
+    if arguments[:1] != ["decode"]:
+        raise UserError(f"no command benchmark {' '.join(arguments)!r}; there is: relformer benchmark decode beams=5")
+    from relformer.benchmark import benchmark_decode
+
+    benchmark_decode(arguments[1:])
+
+
 def encodings(arguments: list[str]) -> None:
     from relformer.catalogue import print_catalogue, show
     from relformer.registry import load_plugins
@@ -117,6 +125,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": evaluate,
     "data": data,
     "compare": compare,
+    "benchmark": benchmark,
     "encodings": encodings,
 }
 

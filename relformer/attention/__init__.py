@@ -69,8 +69,8 @@ def slow_on_sdpa(bias: Tensor | None) -> bool:
 def visible_pairs(encoding: PositionalEncoding, span: Span, padding: Tensor | None, causal: bool) -> Tensor | None:
     """The mask, True = attend: broadcastable to (B, H, Q, K), or None where every query sees every key."""
     masks = []
-    if causal:
-        masks.append((span.relative.pairs >= 0)[:, None])
+    if causal and span.relative.past is not None:
+        masks.append(span.relative.past[:, None])
     if padding is not None:
         masks.append(padding[:, None, None, :])
     if encoding.acts("visible"):
@@ -85,10 +85,11 @@ def visible_pairs(encoding: PositionalEncoding, span: Span, padding: Tensor | No
 
 def additive_bias(encoding: PositionalEncoding, span: Span, dtype: torch.dtype) -> Tensor | None:
     """Table and bias of the encoding for all pairs: broadcastable to (B, H, Q, K), made in float32 and cast last."""
-    bias = None if span.table is None else span.relative.expand(span.table)
-    with torch.autocast(span.device.type, enabled=False):
-        more = encoding.bias(span)
-    if more is not None:
-        more = more if more.dim() == 4 else more[None]
-        bias = more if bias is None else bias + more
+    bias = span.pair_bias
+    if encoding.acts("bias"):
+        with torch.autocast(span.device.type, enabled=False):
+            more = encoding.bias(span)
+        if more is not None:
+            more = more if more.dim() == 4 else more[None]
+            bias = more if bias is None else bias + more
     return None if bias is None else bias.to(dtype)

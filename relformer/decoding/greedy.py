@@ -1,14 +1,14 @@
-"""Greedy decoding, step by step through the cache."""
+"""Greedy decoding, as a tensor."""
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from relformer.decoding.options import DecodingOptions
+from relformer.decoding.search import decode
 from relformer.model import Seq2Seq
 
 
-@torch.no_grad()
 def greedy(model: Seq2Seq, source: Tensor, max_length: int, bos: int, eos: int) -> Tensor:
     """The most probable next token until EOS, at most `max_length` of them.
 
@@ -18,14 +18,11 @@ def greedy(model: Seq2Seq, source: Tensor, max_length: int, bos: int, eos: int) 
     Returns:
         (B, T) ids without BOS, EOS included where it was reached, padded behind it; T <= max_length.
     """
-    cache = model.start(source, max_length)
-    tokens = source.new_full((len(source), 1), bos)
-    done = source.new_zeros(len(source), dtype=torch.bool)
-    out = []
-    for _ in range(max_length):
-        tokens = model.step(tokens, cache).argmax(-1).masked_fill(done[:, None], model.pad)
-        out.append(tokens)
-        done |= tokens[:, 0] == eos
-        if bool(done.all()):
-            break
-    return torch.cat(out, dim=1) if out else source.new_empty((len(source), 0))
+    if not max_length:
+        return source.new_empty((len(source), 0))
+    options = DecodingOptions(max_length_base=max_length, max_length_factor=0)
+    found = [best for (best,) in decode(model, source, options, bos, eos)]
+    rows = [each.tokens if each.reached_limit else [*each.tokens, eos] for each in found]
+    longest = max(map(len, rows), default=0)
+    padded = [row + [model.pad] * (longest - len(row)) for row in rows]
+    return source.new_tensor(padded).reshape(len(source), longest)

@@ -139,11 +139,23 @@ class PositionalEncoding(nn.Module):
         """What is added to the output: weights (B, H, Q, K) -> (B, H, Q, D)."""
         return None
 
-    def ready(self, span: Span) -> Span:
-        """The span with what this instance makes once a step. Formulas run in float32, whatever the precision."""
+    def ready(self, span: Span, whole: Tensor | None = None) -> Span:
+        """The span with what this instance makes once a step. Formulas run in float32, whatever the precision.
+
+        `whole` is its table for every distance of a generation, where that has been made: the step's is a slice of it.
+        """
+        table = self.tabulated(span) if whole is None else span.relative.columns(whole)
+        if not self.overrides("prepare"):
+            return span if table is None else replace(span, table=table)
         with torch.autocast(span.device.type, enabled=False):
-            table = self.table(span.relative.distance) if self.acts("table") else None
             return replace(span, prepared=self.prepare(span), table=table)
+
+    def tabulated(self, span: Span) -> Tensor | None:
+        """This instance's table for the distances of a span, or None where it acts otherwise: (H, R)."""
+        if not self.acts("table"):
+            return None
+        with torch.autocast(span.device.type, enabled=False):
+            return self.table(span.relative.distance)
 
     def constant(self, name: str, value: Tensor) -> None:
         """Keep a fixed tensor: it follows the module's device, never its dtype, and is not in the state dict."""

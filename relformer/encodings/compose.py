@@ -96,7 +96,7 @@ class Compose(PositionalEncoding):
 
     def prepare(self, span: Span) -> list[Span]:
         """The span of each part."""
-        return [part.ready(span) for part in self]
+        return [replace(span, prepared=part.prepare(span)) for part in self]
 
     def project(self, span: Span, query: Projection, key: Projection) -> Span:
         return replace(span, prepared=[part.project(own, query, key) for part, own in self.placed(span)])

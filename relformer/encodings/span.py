@@ -50,6 +50,14 @@ class Relative:
         return as_tensor(self.q, self.device)[:, :, None] - as_tensor(self.k, self.device)[:, None, :]
 
     @cached_property
+    def past(self) -> Tensor | None:
+        """Where the key stands at its query's position or before, (B | 1, Q, K); None where every key does, as in a
+        step of one token."""
+        if isinstance(self.q, range) and isinstance(self.k, range) and self.q.start >= self.k.stop - 1:
+            return None
+        return self.pairs >= 0
+
+    @cached_property
     def _distinct(self) -> tuple[Tensor, Tensor]:
         if isinstance(self.q, range) and isinstance(self.k, range):
             first, last = self.q.stop - 1 - self.k.start, self.q.start - (self.k.stop - 1)
@@ -70,8 +78,16 @@ class Relative:
     def expand(self, values: Tensor) -> Tensor:
         """Values by distance to pairs: (H, R) -> (B | 1, H, Q, K). A strided view where the positions are ranges."""
         if self.contiguous:
+            if count(self.q) == 1:
+                return values[None, :, None]
             return values.unfold(-1, count(self.k), 1).flip(-2)[None]
         return values[:, self.index].transpose(0, 1)
+
+    def columns(self, whole: Tensor) -> Tensor:
+        """These distances' columns, (H, R), of a table of all distances within n consecutive positions, (H, 2n - 1)."""
+        assert isinstance(self.q, range) and isinstance(self.k, range)
+        start = whole.shape[-1] // 2 - (self.q.stop - 1 - self.k.start)
+        return whole[:, start : start + len(self.q) + len(self.k) - 1]
 
     def gather(self, rows: Tensor) -> Tensor:
         """Each query's row by distance to pairs: (B, H, Q, R) -> (B, H, Q, K)."""
@@ -97,6 +113,11 @@ class Span:
     """What the encoding's `prepare` returned this step."""
     table: Tensor | None = None
     """(H, R) float32: the encoding's bias by `relative.distance`, made once a step."""
+
+    @cached_property
+    def pair_bias(self) -> Tensor | None:
+        """The table by pairs, for all layers that share it: (B | 1, H, Q, K)."""
+        return None if self.table is None else self.relative.expand(self.table)
 
     @classmethod
     def between(cls, q: Positions, k: Positions, length: int, device: torch.device) -> Span:

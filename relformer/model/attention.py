@@ -1,40 +1,20 @@
-"""Multi-head attention: projections around `attend`, and the keys and values a cache keeps.
+"""Multi-head attention: projections around `attend`, and the keys and values it attends to.
 
 Shapes: B batch, Q queries, K keys, H heads, D head size, E model size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from relformer.attention import attend
 from relformer.encodings.parameters import Law, normal
+from relformer.model.cache import Memory
 from relformer.model.layers import Linear
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Placed
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Keys and values of one layer, (B, H, K, D), and the encoding's features (B, H, K, F).
-
-    The keys are stored as the encoding says: through its `key` ("after", perhaps wider than D) or raw ("before").
-    """
-
-    k: Tensor
-    v: Tensor
-    features: Tensor | None
-
-    def extended(self, new: Memory) -> Memory:
-        """With newer keys behind."""
-        features = None
-        if self.features is not None and new.features is not None:
-            features = torch.cat((self.features, new.features), dim=2)
-        return Memory(torch.cat((self.k, new.k), dim=2), torch.cat((self.v, new.v), dim=2), features)
 
 
 class Attention(nn.Module):
@@ -49,7 +29,7 @@ class Attention(nn.Module):
         self.out = Linear(width, width, bias=biased == "all", law=laws["out"])
 
     def split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
+        return x.reshape(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
 
     def rows(self, projection: nn.Module, x: Tensor) -> Tensor:
         return self.split(projection(x)[None])[0]  # (R, E) -> (H, R, D)

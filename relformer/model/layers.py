@@ -22,11 +22,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Linear(nn.Linear):
     """A projection whose weight has a law (Xavier uniform unless told) and whose bias starts at zero."""
 
+    by_columns: Tensor | None = None
+    """A copy of the weight, (inputs, outputs), that is read in its place: `Seq2Seq.decoding`."""
+
     def __init__(self, inputs: int, outputs: int, bias: bool = True, law: Law | None = None) -> None:
         super().__init__(inputs, outputs, bias=bias)
         with_law(self.weight, law or xavier_uniform())
         if bias:
             with_law(self.bias, constant(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight if self.by_columns is None else self.by_columns.T, self.bias)
+
+
+def dropped(x: Tensor, rate: float, training: bool) -> Tensor:
+    """Dropout; a module for it would cost a decode step more than the little it does there."""
+    return F.dropout(x, rate) if training and rate else x
 
 
 def norm(options: ModelOptions) -> nn.Module:
@@ -43,12 +54,12 @@ class FeedForward(nn.Module):
         self.inner = Linear(options.width, options.feedforward)
         self.gate = Linear(options.width, options.feedforward) if gated else None
         self.outer = Linear(options.feedforward, options.width)
-        self.dropout = nn.Dropout(options.feedforward_dropout)
+        self.dropout = options.feedforward_dropout
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.inner(x)
         hidden = self.activation(inner) if self.gate is None else self.activation(self.gate(x)) * inner
-        return self.outer(self.dropout(hidden))
+        return self.outer(dropped(hidden, self.dropout, self.training))
 
 
 class Residual(nn.Module):
@@ -58,9 +69,9 @@ class Residual(nn.Module):
         super().__init__()
         self.before = options.norm == "pre"
         self.norm = norm(options)
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = options.dropout
 
     def forward(self, x: Tensor, branch: Callable[[Tensor], Tensor]) -> Tensor:
         if self.before:
-            return x + self.dropout(branch(self.norm(x)))
-        return self.norm(x + self.dropout(branch(x)))
+            return x + dropped(branch(self.norm(x)), self.dropout, self.training)
+        return self.norm(x + dropped(branch(x), self.dropout, self.training))

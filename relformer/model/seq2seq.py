@@ -7,18 +7,22 @@ deviation 1; a tied output layer reads them unscaled.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from relformer.encodings import LengthError
 from relformer.encodings.parameters import draw, normal, with_law
 from relformer.errors import UserError
+from relformer.model.cache import Cache, Encoded
 from relformer.model.layers import Linear
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Slot, build_slot
-from relformer.model.stack import Cache, Decoder, Encoded, Encoder
+from relformer.model.stack import Decoder, Encoder
 
 
 class Seq2Seq(nn.Module):
@@ -42,11 +46,15 @@ class Seq2Seq(nn.Module):
         )
         self.encoder = Encoder(options, slots["encoder"], backend)
         self.decoder = Decoder(options, slots["decoder"], slots["cross"], backend)
+        self.tied_by_columns: Tensor | None = None
         self.output = None if options.tie != "none" else Linear(options.width, target_vocabulary, bias=False)
 
     def encode(self, source: Tensor) -> Encoded:
         """(B, S) token ids -> Encoded."""
-        encoded: Encoded = self.encoder(self.source_embedding(source) * self.embed_scale, source, source.ne(self.pad))
+        padding = source.ne(self.pad)
+        full = not torch.is_grad_enabled() and bool(padding.all())  # a look at the batch spares a mask in every layer
+        x = self.source_embedding(source) * self.embed_scale
+        encoded: Encoded = self.encoder(x, source, None if full else padding)
         return encoded
 
     def start(self, source: Tensor, planned: int) -> Cache:
@@ -56,11 +64,38 @@ class Seq2Seq(nn.Module):
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
         states = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
-        return F.linear(states, self.target_embedding.weight) if self.output is None else self.output(states)
+        if self.output is not None:
+            return self.output(states)
+        columns = self.tied_by_columns
+        return F.linear(states, self.target_embedding.weight if columns is None else columns.T)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
         return self.step(target, self.start(source, target.shape[1]))
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Decode within this: on a CPU the decoder then reads copies of its weights that are stored by columns.
+
+        With some tens of rows, as in a step, products with them take a fifth to a half less. Around many batches the
+        copies are made once; the weights must not change meanwhile.
+        """
+        weight = self.target_embedding.weight
+        projections = [part for part in (*self.decoder.modules(), self.output) if isinstance(part, Linear)]
+        begun = any(projection.by_columns is not None for projection in projections)
+        if begun or weight.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            yield
+            return
+        for projection in projections:
+            projection.by_columns = projection.weight.detach().T.contiguous()
+        if self.output is None:
+            self.tied_by_columns = weight.detach().T.contiguous()
+        try:
+            yield
+        finally:
+            self.tied_by_columns = None
+            for projection in projections:
+                projection.by_columns = None
 
     @property
     def slots(self) -> dict[str, Slot]:
@@ -119,10 +154,12 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
     """Refuse lengths (in positions, BOS and EOS counted) beyond what the slots' encodings have, before any lookup.
 
     Raises:
-        UserError: naming the option to raise.
+        LengthError: naming the option to raise.
     """
     faults = []
-    for role, length, side in (("encoder", source_length, "source"), ("decoder", target_length, "target")):
+    sides = {"encoder": (source_length, "source"), "decoder": (target_length, "target")}
+    sides["cross"] = max(sides.values())  # its queries are of one side and its keys of the other
+    for role, (length, side) in sides.items():
         first = model.slots[role].first
         limit = first.max_positions()
         if limit is not None and length > limit:
@@ -131,4 +168,4 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
                 f"{limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
             )
     if faults:
-        raise UserError("\nerror: ".join(faults))
+        raise LengthError("\nerror: ".join(faults))

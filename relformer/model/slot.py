@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from relformer.encodings import PositionalEncoding, Positions, Role, Span
 from relformer.encodings.none import NoPositions
@@ -45,14 +45,29 @@ class Slot(nn.Module):
         """The encoding that draws positions and acts on the stack's input."""
         return next(iter(self))
 
-    def place(self, q: Positions, k: Positions, fresh: Positions, length: int, device: torch.device) -> list[Placed]:
-        """One `Placed` a layer, for queries at q and keys at k of which `fresh` are new. Each instance prepares
-        once."""
+    def tables(self, positions: range, device: torch.device) -> list[Tensor | None]:
+        """Each instance's table for all distances within a generation: (H, 2n - 1)."""
+        whole = Span.between(positions, positions, len(positions), device)
+        return [encoding.tabulated(whole) for encoding in self]
+
+    def place(
+        self,
+        q: Positions,
+        k: Positions,
+        fresh: Positions,
+        length: int,
+        device: torch.device,
+        tables: list[Tensor | None] | None = None,
+    ) -> list[Placed]:
+        """One `Placed` a layer, for queries at q and keys at k of which `fresh` are new.
+
+        Each instance prepares once; `tables` are what `tables` made.
+        """
         call = Span.between(q, k, length, device)
         alone = call if fresh is k else Span.between(fresh, fresh, length, device)
         placed = []
-        for encoding in self:
-            span = encoding.ready(call)
+        for encoding, table in zip(self, tables or [None] * len(self.encodings), strict=True):
+            span = encoding.ready(call, table)
             apart = alone is not call and (encoding.acts("key") or encoding.acts("key_input"))
             placed.append(Placed(encoding, span, encoding.ready(alone) if apart else span))
         return [placed[index] for index in self.of_layer]

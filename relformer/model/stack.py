@@ -5,42 +5,16 @@ A full pass of the decoder is a decode step with all tokens at once, so cached a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+import torch
 from torch import Tensor, nn
 
 from relformer.encodings import LengthError
-from relformer.encodings.span import Positions, count, part
-from relformer.model.attention import Attention, Memory
-from relformer.model.layers import FeedForward, Residual, norm
+from relformer.encodings.span import Positions, as_tensor, count, part
+from relformer.model.attention import Attention
+from relformer.model.cache import Cache, Encoded, GrowingMemory, Memory
+from relformer.model.layers import FeedForward, Residual, dropped, norm
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Placed, Slot
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A source batch after the encoder: states (B, S, E), padding (B, S) True at tokens, and its positions.
-
-    `values` (B, S, E) is what cross-attention's value projections read.
-    """
-
-    states: Tensor
-    padding: Tensor
-    positions: Positions
-    values: Tensor
-
-
-@dataclass
-class Cache:
-    """What decoding keeps: the target's positions, drawn for the whole planned length, and every layer's keys and
-    values."""
-
-    encoded: Encoded
-    positions: Positions
-    planned: int
-    cross: list[Memory]
-    own: list[Memory | None]
-    length: int = field(default=0)
 
 
 class EncoderLayer(nn.Module):
@@ -50,7 +24,7 @@ class EncoderLayer(nn.Module):
         self.feedforward = FeedForward(options)
         self.attention_branch, self.feedforward_branch = Residual(options), Residual(options)
 
-    def forward(self, x: Tensor, placed: Placed, padding: Tensor) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, padding: Tensor | None) -> Tensor:
         def attention(x: Tensor) -> Tensor:
             return self.attention(x, self.attention.memory(x, placed), placed, padding, causal=False)
 
@@ -69,12 +43,13 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, placed: Placed, cross: Placed, cache: Cache, number: int) -> Tensor:
         def attention(x: Tensor) -> Tensor:
-            before, new = cache.own[number], self.attention.memory(x, placed)
-            memory = cache.own[number] = new if before is None else before.extended(new)
+            memory = cache.own[number].extended(self.attention.memory(x, placed), cache.length)
             return self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
 
         def cross_attention(x: Tensor) -> Tensor:
-            return self.cross_attention(x, cache.cross[number], cross, cache.encoded.padding, causal=False)
+            memory = cache.cross[number]
+            abreast = x.reshape(len(memory.v), -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
+            return self.cross_attention(abreast, memory, cross, cache.encoded.padding, causal=False).view_as(x)
 
         x = self.attention_branch(x, attention)
         x = self.cross_branch(x, cross_attention)
@@ -85,15 +60,15 @@ class Encoder(nn.Module):
     def __init__(self, options: ModelOptions, slot: Slot, backend: str) -> None:
         super().__init__()
         self.slot = slot
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = options.dropout
         self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
-    def forward(self, x: Tensor, tokens: Tensor, padding: Tensor) -> Encoded:
+    def forward(self, x: Tensor, tokens: Tensor, padding: Tensor | None) -> Encoded:
         """Embedded source (B, S, E), its tokens and padding (B, S) -> Encoded."""
         batch, length = tokens.shape
         positions = self.slot.first.positions(length, batch, x.device)
-        x = self.dropout(self.slot.first.embed(x, tokens, positions))
+        x = dropped(self.slot.first.embed(x, tokens, positions), self.dropout, self.training)
         placed = self.slot.place(positions, positions, positions, length, x.device)
         states = x
         for layer, where in zip(self.layers, placed, strict=True):
@@ -106,7 +81,7 @@ class Decoder(nn.Module):
     def __init__(self, options: ModelOptions, slot: Slot, cross: Slot, backend: str) -> None:
         super().__init__()
         self.slot, self.cross = slot, cross
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = options.dropout
         self.layers = nn.ModuleList(DecoderLayer(options, backend) for _ in range(options.decoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
@@ -117,7 +92,7 @@ class Decoder(nn.Module):
         length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
         placed = self.cross.place(source, source, source, length, states.device)
         cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
-        return Cache(encoded, positions, planned, cross, [None] * len(self.layers))
+        return Cache(encoded, positions, planned, cross, [GrowingMemory(planned) for _ in self.layers])
 
     def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
         """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E).
@@ -125,18 +100,31 @@ class Decoder(nn.Module):
         Raises:
             LengthError: more tokens than the cache was planned for; their positions were never drawn.
         """
-        stop = cache.length + tokens.shape[1]
+        rows, queries = tokens.shape
+        stop = cache.length + queries
         if stop > cache.planned:
             raise LengthError(f"decoding reached {stop} tokens, but was planned for {cache.planned}; start with more")
         seen, source = part(cache.positions, 0, stop), cache.encoded.positions
         new = part(cache.positions, cache.length, stop) if cache.length else seen
-        cache.length = stop
-        x = self.dropout(self.slot.first.embed(x, tokens, new))
-        placed = self.slot.place(new, seen, new, cache.planned, x.device)
-        crossed = self.cross.place(new, source, source, max(cache.planned, count(source)), x.device)
+        if isinstance(cache.positions, range) and cache.tables is None and queries < cache.planned:
+            cache.tables = self.slot.tables(cache.positions, x.device)
+        x = dropped(self.slot.first.embed(x, tokens, new), self.dropout, self.training)
+        placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
+        beams = rows // len(cache.encoded.states)
+        asking = abreast(new, beams, x.device)
+        crossed = self.cross.place(asking, source, source, max(cache.planned, count(source)), x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = layer(x, own, cross, cache, number)
+        cache.length = stop
         return self.norm(x)
+
+
+def abreast(positions: Positions, beams: int, device: torch.device) -> Positions:
+    """The positions of a sentence's beams, whose queries cross-attention takes side by side: (B | 1, beams * Q)."""
+    if beams == 1:
+        return positions
+    of_rows = as_tensor(positions, device)  # (N | 1, Q)
+    return of_rows.repeat(1, beams) if len(of_rows) == 1 else of_rows.reshape(-1, beams * of_rows.shape[1])
 
 
 def cross_memory(layer: nn.Module, encoded: Encoded, where: Placed) -> Memory:

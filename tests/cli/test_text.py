@@ -41,7 +41,10 @@ def folder(tmp_path: Path) -> Path:
 def test_text_trains_and_is_evaluated_without_its_training_files(folder: Path) -> None:
     env = {"RELFORMER_CACHE": str(folder / "cache")}
     first = relformer("train", *TEXT, *FILES, cwd=folder, env=env).succeeded()
-    for said in ("trained a tokenizer on the source and target of training in", "tokenised train.en + train.xx: 200 pairs"):
+    for said in (
+        "trained a tokenizer on the source and target of training in",
+        "tokenised train.en + train.xx: 200 pairs",
+    ):
         assert said in first.error
     for said in ("pairs    train 200, val_iid 1, test_iid 1", "in one vocabulary", "padding; 3 steps are"):
         assert said in first.out

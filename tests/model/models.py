@@ -119,7 +119,7 @@ def hold_length(model: Seq2Seq, length: int = 40) -> None:
 
 
 def planned(place: Callable[..., Any], length: int) -> Callable[..., Any]:
-    return lambda q, k, fresh, _, device: place(q, k, fresh, length, device)
+    return lambda q, k, fresh, _, *rest: place(q, k, fresh, length, *rest)
 
 
 @torch.no_grad()

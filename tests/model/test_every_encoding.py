@@ -1,15 +1,9 @@
 """Of every encoding: it trains, and a cache whose rows change places decodes the rows in their new places."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from torch import Tensor
 
-from relformer.encodings.span import Positions
-from relformer.model import Cache
-from relformer.model.attention import Memory
-from tests.model.models import PLACES, batch, build, loss_of
+from tests.model.models import PLACES, TARGETS, batch, build, loss_of
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -31,34 +25,38 @@ def test_two_steps_train(place: str) -> None:
     assert losses[2] < losses[0]
 
 
-def permuted(cache: Cache, order: Tensor) -> Cache:
-    """The cache as a beam search reorders it."""
-
-    def rows(memory: Memory) -> Memory:
-        features = None if memory.features is None else memory.features[order]
-        return Memory(memory.k[order], memory.v[order], features)
-
-    def places(positions: Positions) -> Positions:
-        return positions if isinstance(positions, range) or len(positions) == 1 else positions[order]
-
-    encoded = replace(
-        cache.encoded,
-        states=cache.encoded.states[order],
-        padding=cache.encoded.padding[order],
-        positions=places(cache.encoded.positions),
-    )
-    own = [memory if memory is None else rows(memory) for memory in cache.own]
-    cross = [rows(memory) for memory in cache.cross]
-    return Cache(encoded, places(cache.positions), cache.planned, cross, own, cache.length)
+@pytest.mark.parametrize("place", PLACES)
+@torch.no_grad()
+def test_permuting_the_cache_permutes_the_outputs(place: str) -> None:
+    """As a beam search reorders it, and drops what has ended."""
+    model, (source, target) = build(place), batch()
+    cache, moved = model.start(source, 10), model.start(source, 10)
+    for each in (cache, moved):
+        model.step(target[:, :4], each)
+    order = torch.tensor([2, 0, 0])
+    moved.select(order, order)
+    expected = model.step(target[:, 4:6], cache)[order]
+    torch.testing.assert_close(model.step(target[order, 4:6], moved), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("place", PLACES)
 @torch.no_grad()
-def test_permuting_the_cache_permutes_the_outputs(place: str) -> None:
-    model, (source, target) = build(place), batch()
-    cache = model.start(source, 10)
-    model.step(target[:, :4], cache)
-    order = torch.tensor([2, 0, 0])
-    moved = permuted(cache, order)
-    expected = model.step(target[:, 4:6], cache)[order]
-    torch.testing.assert_close(model.step(target[order, 4:6], moved), expected, rtol=1e-5, atol=1e-5)
+def test_beams_share_the_keys_of_their_sentence(place: str) -> None:
+    """Two rows a sentence, then reordered, then without the second sentence: each decodes as it would alone."""
+    model, (source, _) = build(place), batch()
+    rows = torch.tensor([0, 0, 1, 1, 2, 2])
+    tokens = torch.randint(2, TARGETS, (6, 7), generator=torch.Generator().manual_seed(2))
+    tokens[:, :2] = tokens[rows * 2, :2]
+    expected = model(source[rows], tokens)
+
+    cache = model.start(source, 7)
+    model.step(tokens[::2, :2], cache)
+    cache.select(rows)
+    keys = cache.cross[0].k
+    steps = [model.step(tokens[:, 2:4], cache), model.step(tokens[:, 4:5], cache)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), expected[:, 2:5], rtol=1e-5, atol=1e-5)
+    assert cache.cross[0].k is keys
+    swapped = torch.tensor([1, 0, 5, 4])
+    cache.select(swapped, torch.tensor([0, 2]))
+    last = model.step(tokens[swapped, 5:], cache)
+    torch.testing.assert_close(last, expected[swapped, 5:], rtol=1e-5, atol=1e-5)

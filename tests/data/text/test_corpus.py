@@ -121,7 +121,9 @@ def test_long_targets_can_be_set_apart(folder: Path) -> None:
     val, test = set(texts(made, "val_longer")), set(texts(made, "test_longer"))
     assert not val & test and len(val) > 60 and set(lines(10000, 10100)) <= test
     assert val | test == {*lines(100, 1000), *lines(995, 1015), *lines(10000, 10100)}
-    with pytest.raises(OptionError, match=r"data.split_by_length=9 leaves no longer pair: the longest target has 4 tokens"):
+    with pytest.raises(
+        OptionError, match=r"data.split_by_length=9 leaves no longer pair: the longest target has 4 tokens"
+    ):
         corpus(folder, train=named("train"), val=named("val"), test=named("val"), split_by_length=9)
 
 

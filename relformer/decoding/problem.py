@@ -1,0 +1,70 @@
+"""A batch to decode: sources, limits and constraints, checked before the model runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from relformer.decoding.constraints import Constraints
+from relformer.decoding.options import DecodingOptions
+from relformer.encodings import LengthError
+from relformer.errors import UserError
+from relformer.model import Seq2Seq, positions_needed
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sources (B, S) with the most tokens that each target may have, and what else binds it."""
+
+    source: Tensor
+    options: DecodingOptions
+    maximum: list[int]
+    constraints: Constraints
+    bos: int
+    eos: int
+
+    @property
+    def planned(self) -> int:
+        return max(self.maximum)
+
+
+def posed(
+    model: Seq2Seq, source: Tensor, options: DecodingOptions, bos: int, eos: int, prefix: Tensor | None
+) -> Problem:
+    """The problem, if it can be decoded.
+
+    Raises:
+        UserError: limits that contradict each other or the prefix.
+        LengthError: targets or sources longer than the positions that an encoding has.
+    """
+    lengths = source.ne(model.pad).sum(-1).tolist()
+    minimum = [int(options.min_length_base + options.min_length_factor * length) for length in lengths]
+    maximum = [int(options.max_length_base + options.max_length_factor * length) for length in lengths]
+    rows = [[]] * len(source) if prefix is None else prefix.tolist()
+    prefixes = [[token for token in row if token != model.pad] for row in rows]
+    for length, least, most, forced in zip(lengths, minimum, maximum, prefixes, strict=True):
+        if most < 1:
+            raise UserError(
+                f"decoding.max_length_base={options.max_length_base} and decoding.max_length_factor="
+                f"{options.max_length_factor:g} allow no token for a source of {length}; raise one of them"
+            )
+        if least > most:
+            raise UserError(
+                f"a source of {length} tokens must give at least {least} tokens (decoding.min_length_base, "
+                f"decoding.min_length_factor) and at most {most} (decoding.max_length_base, "
+                "decoding.max_length_factor); raise the maximum or lower the minimum"
+            )
+        if len(forced) > most or eos in forced:
+            rule = f"exceeds the {most} that decoding.max_length_base and decoding.max_length_factor allow"
+            raise UserError(
+                f"a forced prefix of {len(forced)} tokens {'contains EOS' if eos in forced else rule}; shorten it"
+            )
+    try:
+        positions_needed(model, source.shape[1], max(maximum))
+    except LengthError as error:
+        raise LengthError(
+            f"{error}\n  targets may have {options.max_length_base} + {options.max_length_factor:g} * source length "
+            "tokens: decoding.max_length_base, decoding.max_length_factor"
+        ) from None
+    return Problem(source, options, maximum, Constraints(minimum, prefixes, options.no_repeat_ngram, eos), bos, eos)

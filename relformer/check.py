@@ -18,7 +18,7 @@ from relformer.data.encoded import Corpus
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
-from relformer.model import ModelOptions, build_model, positions_needed
+from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
 from relformer.registry import did_you_mean
 from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
@@ -174,6 +174,13 @@ def check_data(config: DictConfig) -> Corpus:
     return corpus
 
 
+def refuse_sampler(model: Seq2Seq) -> None:
+    """Raises UserError where the data give the sources' positions and the encoding draws them."""
+    first = model.slots["encoder"].first
+    if first.acts("positions"):
+        raise UserError(f"{first.path} draws positions, but the data give them; leave out one or the other")
+
+
 def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     sizes = (len(corpus.source_vocabulary), len(corpus.target_vocabulary)) if corpus else (3, 3)
     if corpus and config.model.tie == "all" and corpus.source_vocabulary is not corpus.target_vocabulary:
@@ -182,6 +189,8 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *sizes)
     if corpus is not None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
+        if any(each.positions is not None for each in corpus.sets.values()):
+            refuse_sampler(model)
     if config.attention.backend == "sdpa":
         for slot in model.slots.values():
             for encoding in slot:

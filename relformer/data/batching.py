@@ -60,8 +60,9 @@ class Frame:
         return [*ids, EOS] if self.eos else list(ids)
 
     def positions(self, given: Ids) -> list[int]:
-        """Of a framed source: BOS stands one before the first token, EOS one behind the last."""
-        return [given[0] - 1, *given, given[-1] + 1] if self.bos else [*given, given[-1] + 1]
+        """Of a framed source: BOS takes position 0 and moves the others up by one, EOS follows the last."""
+        ours = [0, *(each + 1 for each in given)] if self.bos else list(given)
+        return [*ours, ours[-1] + 1]
 
     def source_positions(self, lengths: Integers) -> Integers:
         return lengths + self.bos + 1

@@ -140,7 +140,11 @@ class Corpus:
         return [name for name in self.sets if name.startswith(f"{kind}_")]
 
     def longest(self, bos: bool, eos: bool) -> tuple[int, int]:
-        """The most positions of a source and of a target over all sets, BOS and EOS counted."""
-        sources = max(int(each.source_lengths.max()) for each in self.sets.values())
-        targets = max(int(each.target_lengths.max()) for each in self.sets.values())
-        return sources + bos + 1, targets + eos
+        """The most positions of a source and of a target over all sets, BOS and EOS counted; where positions are given,
+        as many as the last of them needs."""
+        sources = max(int(each.source_lengths.max()) for each in self.sets.values()) + bos + 1
+        targets = max(int(each.target_lengths.max()) for each in self.sets.values()) + eos
+        given = [
+            ids[-1] + bos + 2 for each in self.sets.values() if each.positions is not None for ids in each.positions
+        ]
+        return max([sources, *given]), targets

@@ -49,17 +49,17 @@ class Seq2Seq(nn.Module):
         self.tied_by_columns: Tensor | None = None
         self.output = None if options.tie != "none" else Linear(options.width, target_vocabulary, bias=False)
 
-    def encode(self, source: Tensor) -> Encoded:
-        """(B, S) token ids -> Encoded."""
+    def encode(self, source: Tensor, positions: Tensor | None = None) -> Encoded:
+        """(B, S) token ids, and positions (B, S) where they come with the source -> Encoded."""
         padding = source.ne(self.pad)
         full = not torch.is_grad_enabled() and bool(padding.all())  # a look at the batch spares a mask in every layer
         x = self.source_embedding(source) * self.embed_scale
-        encoded: Encoded = self.encoder(x, source, None if full else padding)
+        encoded: Encoded = self.encoder(x, source, None if full else padding, positions)
         return encoded
 
-    def start(self, source: Tensor, planned: int) -> Cache:
+    def start(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
         """Encode (B, S) and prepare to decode at most `planned` tokens."""
-        return self.decoder.start(self.encode(source), planned)
+        return self.decoder.start(self.encode(source, positions), planned)
 
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
@@ -69,9 +69,9 @@ class Seq2Seq(nn.Module):
         columns = self.tied_by_columns
         return F.linear(states, self.target_embedding.weight if columns is None else columns.T)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
-        return self.step(target, self.start(source, target.shape[1]))
+        return self.step(target, self.start(source, target.shape[1], positions))
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

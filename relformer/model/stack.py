@@ -64,10 +64,12 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
-    def forward(self, x: Tensor, tokens: Tensor, padding: Tensor | None) -> Encoded:
-        """Embedded source (B, S, E), its tokens and padding (B, S) -> Encoded."""
+    def forward(self, x: Tensor, tokens: Tensor, padding: Tensor | None, given: Tensor | None = None) -> Encoded:
+        """Embedded source (B, S, E), its tokens and padding (B, S), perhaps positions given with it (B, S) ->
+        Encoded."""
         batch, length = tokens.shape
-        positions = self.slot.first.positions(length, batch, x.device)
+        positions = self.slot.first.positions(length, batch, x.device) if given is None else given
+        length = length if given is None else int(given.max()) + 1
         x = dropped(self.slot.first.embed(x, tokens, positions), self.dropout, self.training)
         placed = self.slot.place(positions, positions, positions, length, x.device)
         states = x

@@ -43,7 +43,7 @@ class Seq2SeqModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
-        logits = self.model(batch.source, batch.target)
+        logits = self.model(batch.source, batch.target, batch.positions)
         loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
         self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
         return loss
@@ -60,7 +60,7 @@ class Seq2SeqModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
-            logits = self.model(batch.source, batch.target)
+            logits = self.model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
         self.outcomes[dataloader_idx].update(judge(logits, batch.labels, batch.index, length, PAD, EOS))
 

@@ -76,7 +76,7 @@ def test_given_positions_are_framed_and_go_on_through_the_padding() -> None:
     made = EncodedSet([[7, 8, 9], [5]], [[9, 8, 7], [5]], positions=[[1, 4, 9], [3]])
     batch = Batches(made)[Plan((1, 0))]
     assert batch.positions is not None
-    assert batch.positions.tolist() == [[2, 3, 4, 5, 6], [0, 1, 4, 9, 10]]
+    assert batch.positions.tolist() == [[0, 4, 5, 6, 7], [0, 2, 5, 10, 11]]
 
 
 def test_a_target_predicts_its_labels_one_step_later() -> None:

@@ -13,7 +13,8 @@ from relformer.errors import UserError
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer data [overrides]           look at the data of a run before training
-       relformer compare RUNS               group runs by everything but the seed: mean, spread and n
+       relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
+       relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer benchmark decode [options] decoding speed against HF T5 and x-transformers: beams=5 out=speed.csv
        relformer encodings                  the positional encodings there are
        relformer encodings show NAME        one of them: formula, options, slots
@@ -76,9 +77,15 @@ def data(arguments: list[str]) -> None:
 def compare(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("compare needs runs, or folders that hold some: relformer compare runs/reverse-*")
-    from relformer.evaluation.compare import compare_runs
+    from relformer.evaluation.compare import compare_command
 
-    compare_runs(arguments)
+    compare_command(arguments)
+
+
+def figure(arguments: list[str]) -> None:
+    from relformer.evaluation.figure import figure_command
+
+    figure_command(arguments)
 
 
 def benchmark(arguments: list[str]) -> None:
@@ -125,6 +132,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": evaluate,
     "data": data,
     "compare": compare,
+    "figure": figure,
     "benchmark": benchmark,
     "encodings": encodings,
 }

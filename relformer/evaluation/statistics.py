@@ -132,6 +132,17 @@ def interval_over_seeds(values: Sequence[float]) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
+def interval_between(one: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
+    """Student's 95 % interval of the difference of two groups' means, spread pooled; None where neither has one."""
+    n, m = len(one), len(other)
+    if n + m < 3:
+        return None
+    squares = n * float(np.var(one)) + m * float(np.var(other))
+    half = t_quantile(n + m - 2) * math.sqrt(squares / (n + m - 2) * (1 / n + 1 / m))
+    mean = float(np.mean(one) - np.mean(other))
+    return mean - half, mean + half
+
+
 @cache
 def t_quantile(freedom: int) -> float:
     """Student's t at .975, by bisection of its distribution function."""

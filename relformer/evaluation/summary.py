@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +12,7 @@ from relformer.data.encoded import Side
 from relformer.evaluation.outcomes import COLUMNS
 
 Z95 = 1.959963984540054
-
+MOST_BUCKETS = 12
 
 FIGURES = ("exact_match", "exact_match_oracle_eos", "correct_prefix", "token_accuracy", "loss")
 """What is measured of every set."""
@@ -51,17 +52,20 @@ def summarise(rows: Tensor, side: Side = "target") -> dict[str, Any]:
     return {**figures(rows), "by_length": by_length}
 
 
-def bucketed(rows: Tensor, side: Side = "target", most: int = 12) -> list[dict[str, Any]]:
+def bucket_edges(distinct: Sequence[int], most: int = MOST_BUCKETS) -> list[tuple[int, int]]:
+    """The least and greatest length of each bucket: one a length, or at most `most` of equal width; some may be
+    empty."""
+    if len(distinct) <= most:
+        return [(n, n) for n in distinct]
+    width = math.ceil((distinct[-1] - distinct[0] + 1) / most)
+    return [(low, low + width - 1) for low in range(distinct[0], distinct[-1] + 1, width)]
+
+
+def bucketed(rows: Tensor, side: Side = "target", most: int = MOST_BUCKETS) -> list[dict[str, Any]]:
     """`figures` by the length of a side, in at most `most` buckets of equal width where there are many lengths."""
     lengths = rows[:, COLUMNS.index(f"{side}_length")]
-    distinct = [int(n) for n in lengths.unique().tolist()]
-    if len(distinct) <= most:
-        edges = [(n, n) for n in distinct]
-    else:
-        width = math.ceil((distinct[-1] - distinct[0] + 1) / most)
-        edges = [(low, low + width - 1) for low in range(distinct[0], distinct[-1] + 1, width)]
     found = []
-    for low, high in edges:
+    for low, high in bucket_edges([int(n) for n in lengths.unique().tolist()], most):
         inside = rows[(lengths >= low) & (lengths <= high)]
         if len(inside):
             present = inside[:, COLUMNS.index(f"{side}_length")]

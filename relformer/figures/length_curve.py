@@ -16,13 +16,16 @@ DASHES = ("-", "--", "-.", ":")
 FEW = 100
 FEW_COLOUR = "#B0B0B0"
 LETTER = 0.012
+NARROW = 5.0
+"""Inches below which a figure is for a column of a paper."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """One line: for each length bucket its centre, its label, the exact match with its 95 % bounds and the examples.
 
-    All lists have one entry a bucket; value, low and high are in [0, 1] (NaN leaves a gap).
+    All lists have one entry a bucket; value, low and high are in [0, 1] (NaN leaves a gap). `dots`, where there are
+    any, are the values of the single runs behind each value.
     Raises ValueError when the lists differ in length.
     """
 
@@ -33,37 +36,53 @@ class Curve:
     low: list[float]
     high: list[float]
     n: list[int]
+    dots: list[list[float]] | None = None
 
     def __post_init__(self) -> None:
-        lists = (self.lengths, self.labels, self.value, self.low, self.high, self.n)
+        dots = self.lengths if self.dots is None else self.dots
+        lists = (self.lengths, self.labels, self.value, self.low, self.high, self.n, dots)
         if len({len(entries) for entries in lists}) > 1:
             raise ValueError(f"curve {self.label!r}: all lists must have one entry a bucket")
 
 
-def draw_length_curve(curves: list[Curve], title: str, trained_length: int, side: str = "target") -> Figure:
-    """Draw exact match (0 to 1) against target length, one line and one Wilson band a curve.
+def draw_length_curve(
+    curves: list[Curve],
+    title: str,
+    trained_length: int,
+    side: str = "target",
+    band: str = "95 % Wilson band",
+    width: float = 7.2,
+) -> Figure:
+    """Draw exact match (0 to 1) against target length, one line and one band a curve; `width` in inches.
 
     Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
     stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation.
     """
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    small = text_size(width)
+    figure = Figure(figsize=(width, 0.35 * width + 1.9), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.add_subplot()
     for number, curve in enumerate(curves):
         _draw_curve(axis, curve, number)
-    _draw_trained(axis, trained_length)
+    _draw_trained(axis, trained_length, small)
     axis.set_ylim(0, 1)
     axis.margins(x=0.03)
     axis.set_yticks(np.linspace(0, 1, 6))
-    axis.set_xlabel(f"{side} length (tokens without BOS and EOS)")
-    axis.set_ylabel("exact match (95 % Wilson band)")
-    axis.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=18)
+    axis.tick_params(labelsize=small)
+    axis.set_xlabel(f"{side} length (tokens without BOS and EOS)", fontsize=small + 1)
+    axis.set_ylabel(f"exact match{' ' if width > NARROW else chr(10)}({band})", fontsize=small + 1)
+    axis.set_title(title or " ", loc="left", fontsize=small + 2, fontweight="bold", pad=18)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
     axis.set_axisbelow(True)
-    _label_buckets(axis, curves)
-    _draw_legend(figure, axis, curves)
+    _label_buckets(axis, curves, small, width)
+    _draw_legend(figure, axis, curves, small, width)
     return figure
+
+
+def text_size(width: float) -> int:
+    """Points for ticks and legends in a figure so many inches wide: a column of a paper takes smaller ones."""
+    return 9 if width > NARROW else 7
 
 
 def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
@@ -84,10 +103,13 @@ def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
         "markersize": 6.5,
     }
     axis.plot(x, value, dash, color=colour, linewidth=1.8, marker=marker, label=curve.label, zorder=3, **style)
+    for place, bucket in enumerate(order if curve.dots else ()):
+        values = (curve.dots or [])[bucket]
+        axis.scatter([x[place]] * len(values), values, s=6, color=colour, alpha=0.5, linewidths=0, zorder=3)
     axis.plot(x[few], value[few], linestyle="none", color=FEW_COLOUR, marker=marker, zorder=4, **style)
 
 
-def _draw_trained(axis: Axes, trained_length: int) -> None:
+def _draw_trained(axis: Axes, trained_length: int, size: int) -> None:
     axis.axvline(trained_length, color="#555555", linestyle=":", linewidth=1.5, zorder=1)
     note = axis.annotate(
         "longest trained",
@@ -97,14 +119,14 @@ def _draw_trained(axis: Axes, trained_length: int) -> None:
         textcoords="offset points",
         ha="center",
         va="bottom",
-        fontsize=9,
+        fontsize=size,
         color="#555555",
         annotation_clip=False,
     )
     note.set_in_layout(False)
 
 
-def _label_buckets(axis: Axes, curves: list[Curve]) -> None:
+def _label_buckets(axis: Axes, curves: list[Curve], size: int, width: float) -> None:
     """Name the buckets below the axis, leaving out those too near to the one before."""
     names = {x: name for curve in curves for x, name in zip(curve.lengths, curve.labels, strict=True)}
     left, right = axis.get_xlim()
@@ -112,13 +134,13 @@ def _label_buckets(axis: Axes, curves: list[Curve]) -> None:
     for x in sorted(names):
         if ticks:
             letters = (len(names[x]) + len(names[ticks[-1]])) / 2 + 1.5
-            if x - ticks[-1] < letters * LETTER * (right - left):
+            if x - ticks[-1] < letters * LETTER * size / 9 * 7.2 / width * (right - left):
                 continue
         ticks.append(x)
-    axis.set_xticks(ticks, [names[x] for x in ticks], fontsize=9)
+    axis.set_xticks(ticks, [names[x] for x in ticks], fontsize=size)
 
 
-def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve]) -> None:
+def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve], size: int, width: float) -> None:
     """Legend below the axes, where no curve can run through it, with a grey entry when grey points are there."""
     handles = [line for line in axis.get_lines() if not str(line.get_label()).startswith("_")]
     if any(n < FEW and not math.isnan(y) for curve in curves for n, y in zip(curve.n, curve.value, strict=True)):
@@ -126,6 +148,5 @@ def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve]) -> None:
             Line2D([], [], color=FEW_COLOUR, marker="o", linestyle="none", label=f"fewer than {FEW} examples")
         )
     if handles:
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False, fontsize=9
-        )
+        columns = min(4 if width > NARROW else 2, len(handles))
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)

@@ -1,144 +1,281 @@
-"""Runs side by side: grouped by everything but the seed, nothing counted twice, nothing hidden."""
+"""Runs side by side: what is printed and written is the groups' numbers, tests and faults."""
 
+import csv
+import html
 import json
-import os
-import statistics
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from relformer.errors import UserError
-from relformer.evaluation.compare import compare_runs, find_runs, group_runs, label_groups, spread
+from relformer.evaluation.compare import compare_command, compare_runs, compared
+from relformer.evaluation.differences import read_outcomes
+from relformer.evaluation.statistics import interval_over_seeds, mcnemar
+from relformer.evaluation.tables import spread
+from tests.evaluation.simulated import config, write_groups, write_numbers, write_run
 
 
-def config(seed: int = 0, encoding: str = "t5", **more: Any) -> dict[str, Any]:
-    return {"seed": seed, "encoding": {"name": encoding}, "data": {"name": "reverse", "seed": 0}, **more}
+def table(text: str, title: str) -> list[list[str]]:
+    """The cells of a printed table, its head first."""
+    lines = text[text.index(f"{title}\n") :].splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    stop = next(n for n, line in enumerate(lines[start:], start) if not line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:stop]]
+    return [rows[0], *rows[2:]]
 
 
-def write(directory: Path, made: dict[str, Any], longer: float, iid: float = 1.0, age: int = 0, **more: Any) -> Path:
-    """A finished run that was written so many seconds ago."""
-    sets = {
-        "step": 9,
-        "test_iid": {"exact_match": iid},
-        "test_longer": {"exact_match": longer, "correct_prefix": longer},
-    }
-    cost = {"parameters": 1000, "position_parameters": 8, "seconds_per_step": 0.25}
-    run = {
-        "config": made | {"vocabulary": None},
-        "checkpoint": "last",
-        "checkpoints": {"last": sets},
-        "cost": cost,
-    } | more
-    directory.mkdir(parents=True)
-    path = directory / "metrics.json"
-    path.write_text(json.dumps(run))
-    os.utime(path, (1e9 - age, 1e9 - age))
-    return path
-
-
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-
-
-def test_groups_differ_in_anything_but_the_seed(tmp_path: Path) -> None:
-    kinds = [
-        config(),
-        config(encoding="alibi"),
-        config(data={"name": "reverse", "seed": 1}),
-        config(model={"width": 8}),
-    ]
-    for number, kind in enumerate(kinds):
-        for seed in range(3):
-            write(tmp_path / f"{number}_{seed}", kind | {"seed": seed}, longer=number / 10 + seed / 100)
-    groups = group_runs(find_runs([str(tmp_path)]))
-    assert sorted(sorted(group.runs) for group in groups) == [[0, 1, 2]] * 4
-    found = sorted(sorted(group.values("test_longer")) for group in groups)
-    assert found == [[pytest.approx(number / 10 + seed / 100) for seed in range(3)] for number in range(4)]
-
-
-def test_of_two_runs_with_one_seed_the_newer_counts_and_that_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path / "b", config(), longer=0.1, age=50)
-    write(tmp_path / "a", config(), longer=0.2, age=10)
-    write(tmp_path / "c", config(), longer=0.3, age=90)
-    (group,) = group_runs(find_runs([str(tmp_path)]))
-    assert group.values("test_longer") == [0.2]
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2 and str(tmp_path / "a") in said[1]
-
-
-def test_the_checkpoint_that_a_run_reports_counts(tmp_path: Path) -> None:
-    both = {"last": {"test_longer": {"exact_match": 0.1}}, "best_val": {"test_longer": {"exact_match": 0.7}}}
-    write(tmp_path / "a", config(), longer=0.0, checkpoints=both, checkpoint="best_val")
-    (group,) = group_runs(find_runs([str(tmp_path)]))
-    assert group.values("test_longer") == [0.7]
-    assert group.values("test_iid") == []
-
-
-def test_evaluations_are_no_runs_and_no_run_is_found_twice(tmp_path: Path) -> None:
-    path = write(tmp_path / "runs" / "a", config(), longer=0.1)
-    write(tmp_path / "runs" / "a" / "evaluations" / "later", config(), longer=0.9)
-    places = [tmp_path, tmp_path / "runs", tmp_path / "runs" / "a", path]
-    assert find_runs(map(str, places)) == [path]
-    with pytest.raises(UserError, match="no finished run"):
-        find_runs([str(tmp_path / "runs" / "a" / "evaluations")])
+def warned(text: str, about: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(f"{about}: ")]
 
 
 def test_the_table_is_the_mean_spread_and_number_of_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = {"t5": [0.5, 0.25, 0.4, 0.3, 0.6], "alibi": [0.9, 0.7], "none": [0.0]}
     for encoding, exact in values.items():
         for seed, longer in enumerate(exact):
-            write(
-                tmp_path / f"{encoding}{seed}", config(seed, encoding), longer, iid=1.0 if encoding != "none" else 0.5
-            )
-    groups = compare_runs([str(tmp_path)])
-    assert len(groups) == 3
+            made, iid = config(seed, encoding), 1.0 if encoding != "none" else 0.5
+            write_numbers(tmp_path / f"{encoding}{seed}", made, longer, iid)
+    assert len(compare_runs([str(tmp_path)]).groups) == 3
     printed = capsys.readouterr().out
-    table = rows(printed)
-    assert [row[0] for row in table[2:]] == ["alibi", "t5", "none"]
-    column = next(number for number, head in enumerate(table[0]) if head == "test_longer, exact match")
-    for row in table[2:]:
+    means = table(printed, "Means over seeds")
+    assert [row[0] for row in means[1:]] == ["alibi", "t5", "none"]
+    column = means[0].index("test_longer, exact match")
+    for row in means[1:]:
         exact = values[row[0]]
-        assert row[column] == spread(exact)
-        assert str(len(exact)) in row
-        assert "1,000 (8)" in row and "0.250" in row
-    warnings = [line for line in printed.splitlines() if line and not line.startswith("|")]
-    seeds = [line for line in warnings if "fewer than 5 can't separate" in line]
-    assert sorted(line.split(":")[0] for line in seeds) == ["alibi", "none"]
-    weak = [line for line in warnings if "in distribution" in line]
-    assert [line.split(":")[0] for line in weak] == ["none"] and "1 of 1 runs" in weak[0] and "0.98" in weak[0]
+        assert row[column] == spread(exact) and row[-1] == str(len(exact))
+    assert all(row[1:] == ["1,000", "8", "0.25"] for row in table(printed, "Cost")[1:])
+    assert "fewer than 5 can't separate" in warned(printed, "alibi")[0] and not warned(printed, "t5")
+    assert any("1 of 1 runs are below 0.98 in distribution" in line for line in warned(printed, "none"))
 
 
 def test_a_mean_never_stands_alone() -> None:
     values = [0.25, 0.5, 0.9]
-    text = spread(values)
-    deviation = statistics.stdev(values)
-    assert text == f"{sum(values) / 3:.3f} ± {deviation:.3f} (0.250 - 0.900)"
-    assert spread([0.5]) == "0.500 (0.500 - 0.500)"
+    low, high = interval_over_seeds(values) or (0.0, 0.0)
+    assert (low, high) == pytest.approx(stats.t.interval(0.95, 2, np.mean(values), stats.sem(values)))
+    assert low < 0 and high > 1
+    assert spread(values) == "0.550 ± 0.328 [0.000, 1.000]"
+    assert spread([0.5, 0.52, 0.54], brief=True) == "0.52 [0.47, 0.57]"
+    assert spread([0.5]) == "0.500 (one seed)"
     assert spread([]) == "-"
 
 
-def test_labels_are_what_sets_groups_apart() -> None:
-    def labels(*configs: dict[str, Any]) -> list[str]:
-        return label_groups(list(configs))
+@pytest.mark.parametrize(
+    ("seeds", "kind", "p"),
+    [(3, "unpaired", 2 / 20), (5, "unpaired", 2 / 252), (6, "paired", 2 / 64), (10, "paired", 2 / 1024)],
+)
+def test_what_differs_much_gets_the_least_p_that_its_seeds_can_give(
+    tmp_path: Path, seeds: int, kind: str, p: float
+) -> None:
+    found = compared([str(write_groups(tmp_path, {"t5": 0.1, "alibi": 0.9}, seeds, each=5))])
+    tests = {(each.set, each.figure): each for each in found.differences}
+    for figure in ("exact_match", "correct_prefix"):
+        longer = tests["test_longer", figure]
+        assert longer.test.kind == kind and longer.test.exact
+        assert longer.test.p == longer.test.least == longer.p_holm == pytest.approx(p)
+    assert tests["test_iid", "exact_match"].test.p == 1
 
-    assert labels(config(encoding="t5"), config(encoding="alibi")) == ["t5", "alibi"]
-    assert labels(config()) == ["t5"]
-    widths = [config(model={"width": width}) for width in (8, 16)]
-    assert labels(*widths) == ["model.width=8", "model.width=16"]
-    both = labels(config(model={"width": 8}), config(encoding="alibi", model={"width": 16}))
-    assert both == ["encoding.name=t5, model.width=8", "encoding.name=alibi, model.width=16"]
-    assert len(set(labels(config(), config(decoder_encoding={"name": "alibi"})))) == 2
+
+def test_the_p_is_scipys_on_the_stored_figures(tmp_path: Path) -> None:
+    home = write_groups(tmp_path, {"t5": 0.5, "alibi": 0.5, "rope": 0.53, "shaw": 0.9}, seeds=8, each=20)
+    found = compared([str(home)])
+    exact = [each for each in found.differences if (each.set, each.figure) == ("test_longer", "exact_match")]
+    assert len(exact) == 3
+    for each in exact:
+        pairs = np.subtract(
+            found.groups[each.group].values("test_longer"), found.groups[found.baseline].values("test_longer")
+        ).round(9)
+        reference = stats.permutation_test(
+            (pairs,), lambda x, axis: x.sum(axis=axis).round(6), permutation_type="samples", n_resamples=np.inf
+        )
+        assert each.test.p == pytest.approx(reference.pvalue)
+        assert each.mean == pytest.approx(pairs.mean())
+    by_p = sorted(exact, key=lambda each: each.test.p)
+    assert by_p[0].p_holm == pytest.approx(3 * by_p[0].test.p)
+
+
+def test_sentences_are_compared_run_by_run(tmp_path: Path) -> None:
+    home = write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6}, seeds=5, each=20)
+    (found,) = (
+        each for each in compared([str(home)]).differences if (each.set, each.figure) == ("test_longer", "exact_match")
+    )
+    assert found.sentences is not None and found.sentences.n == 160
+    for seed, test in found.sentences.mcnemar.items():
+        right = []
+        for encoding in ("alibi", "t5"):
+            lines = map(json.loads, (home / f"{encoding}{seed}" / "examples.jsonl").read_text().splitlines())
+            right.append(np.array([line["exact_match"] == 1 for line in lines if line["set"] == "test_longer"]))
+        assert test == mcnemar(*right)
+    assert found.sentences.low < found.mean < found.sentences.high
+
+
+def test_outcomes_of_other_sentences_are_refused(tmp_path: Path) -> None:
+    home = write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6}, seeds=2, each=3)
+    path = home / "alibi1" / "examples.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line.replace('"target_length": 13', '"target_length": 12') for line in lines) + "\n")
+    with pytest.raises(UserError, match="hold other sentences in test_longer"):
+        compared([str(home)])
+    path.write_text("\n".join([*lines[:3], "{}"]) + "\n")
+    read_outcomes.cache_clear()
+    with pytest.raises(UserError, match=r"alibi1/examples\.jsonl:4 is not the outcome of a sentence"):
+        compared([str(home)])
+
+
+def test_the_baseline_is_the_first_run_or_the_one_named(tmp_path: Path) -> None:
+    home = str(write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6, "rope": 0.1}, seeds=2, each=3))
+    for arguments, expected in (
+        ([home], "t5"),
+        ([home, "baseline=rope"], "rope"),
+        (["--baseline", "rope", home], "rope"),
+    ):
+        found = compare_command(arguments)
+        assert found.labels[found.baseline] == expected
+        assert {found.labels[each.group] for each in found.differences} == set(found.labels) - {expected}
+    with pytest.raises(UserError, match="no group of runs is called 'ropee'; did you mean 'rope'"):
+        compare_runs([home], baseline="ropee")
+    for wrong in ("test=both", "colour=red"):
+        with pytest.raises(UserError):
+            compare_command([home, wrong])
+
+
+def test_seeds_that_do_not_pair_are_not_paired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(8):
+        write_numbers(tmp_path / f"a{seed}", config(seed), 0.1 + seed / 100, age=50)
+        write_numbers(tmp_path / f"b{seed}", config(seed + 8, "alibi"), 0.5 + seed / 100)
+    found = compare_runs([str(tmp_path)])
+    assert {each.test.kind for each in found.differences} == {"unpaired"}
+    assert any("their runs don't pair" in line for line in warned(capsys.readouterr().out, "all"))
+    with pytest.raises(UserError, match="test=paired needs seeds that both groups have"):
+        compare_runs([str(tmp_path)], test="paired")
+
+
+FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "tuned on the test": ({}, {"tuned_on_test": True}, "t5", "options were chosen on the test sets"),
+    "unequal steps": ({"max_steps": 300}, {}, "all", "unequal steps"),
+    "stopped": ({}, {"checkpoints": {"last": {"step": 60, "test_iid": {"exact_match": 1.0}}}}, "t5", "stopped before"),
+    "bos": ({"data": {"name": "reverse", "seed": 0, "bos": False}}, {}, "all", "unequal data.bos"),
+    "other data": ({"data": {"name": "copy", "seed": 0, "bos": True}}, {}, "all", "different data"),
+    "checkpoints": ({}, {"checkpoint": "best_val"}, "all", "some runs report checkpoint best_val"),
+}
+
+
+@pytest.mark.parametrize(("options", "run", "about", "text"), FAULTS.values(), ids=FAULTS)
+def test_every_rule_that_is_broken_is_said(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: Mapping[str, Any],
+    run: Mapping[str, Any],
+    about: str,
+    text: str,
+) -> None:
+    for seed in range(5):
+        write_numbers(tmp_path / f"t5{seed}", config(seed, "t5", **options), 0.5, **run)
+        write_numbers(tmp_path / f"alibi{seed}", config(seed, "alibi"), 0.5)
+    compare_runs([str(tmp_path)])
+    said = capsys.readouterr().out
+    assert text in said and any(text in line for line in said.splitlines() if ": " in line)
+    if about != "all":
+        label = next(label for label in compared([str(tmp_path)]).labels if label.startswith("t5"))
+        assert any(text in line for line in warned(said, label))
+
+
+def test_a_fair_comparison_is_not_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare_runs([str(write_groups(tmp_path, {"t5": 0.5, "alibi": 0.6}, each=15))])
+    said = capsys.readouterr().out
+    assert not any(warned(said, about) for about in ("t5", "alibi", "all"))
+
+
+def test_a_set_of_few_sentences_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare_runs([str(write_groups(tmp_path, {"t5": 0.5}, each=10))])
+    assert warned(capsys.readouterr().out, "t5") == [
+        "t5: test_longer has 80 sentences; below 100 its figures are rough"
+    ]
+
+
+def test_both_checkpoints_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(5):
+        sets = {"test_iid": {"exact_match": 1.0}}
+        last, best = ({"step": step, **sets, "test_longer": {"exact_match": v}} for step, v in ((100, 0.2), (40, 0.6)))
+        write_numbers(tmp_path / str(seed), config(seed), 0.0, checkpoints={"last": last, "best_val": best})
+    compare_runs([str(tmp_path)])
+    head, row = table(capsys.readouterr().out, "Both checkpoints")
+    found = dict(zip(head, row, strict=True))
+    assert found["test_longer, last"].startswith("0.200") and found["test_longer, best_val"].startswith("0.600")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("written")
+    write_groups(home / "runs", {"t5": 0.5, "transformer_xl": 0.6}, seeds=3, each=10)
+    write_run(home / "runs" / "odd", config(0, "alibi", model={"name": "50%_&<b>"}), each=10)
+    options = [
+        f"{kind}={home / 'out'}.{suffix}" for kind, suffix in (("csv", "csv"), ("latex", "tex"), ("html", "html"))
+    ]
+    compare_command([str(home / "runs"), *options])
+    return home / "out"
+
+
+def test_the_csv_has_every_number(written: Path) -> None:
+    found = compared([str(written.parent / "runs")])
+    with written.with_suffix(".csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for label, group in zip(found.labels, found.groups, strict=True):
+        for name, lengths in (("test_iid", 10), ("test_longer", 8)):
+            mine = [r for r in rows if (r["runs"], r["set"], r["figure"]) == (label, name, "exact_match")]
+            assert len(mine) == 1 + lengths
+            whole = next(row for row in mine if not row["min_length"])
+            assert float(whole["mean"]) == pytest.approx(np.mean(group.values(name)))
+            assert [float(v) for v in whole["values"].split()] == pytest.approx(group.values(name), abs=1e-5)
+            assert (int(whole["n_seeds"]), int(whole["n_sentences"])) == (len(group.runs), 10 * lengths)
+            buckets = [float(row["mean"]) for row in mine if row["min_length"]]
+            assert np.mean(buckets) == pytest.approx(float(whole["mean"]))
+    tested = [row for row in rows if row["p"]]
+    assert {row["baseline"] for row in tested} == {found.labels[found.baseline]} and len(tested) == 6
+    assert all(float(row["p_least"]) <= float(row["p"]) <= float(row["p_holm"]) for row in tested)
+
+
+def test_the_html_is_one_file(written: Path) -> None:
+    text = written.with_suffix(".html").read_text()
+    assert not re.search(r"(src|href)=['\"](?!data:)", text) and "<script" not in text
+    assert text.count("data:image/svg+xml;base64,") == 3
+    assert "50%_&amp;&lt;b&gt;" in text and "<b>" not in text
+    assert text.count("<tr>") == text.count("</tr>") and text.count("<table>") == text.count("</table>") == 6
+    assert "fewer than 5" in html.unescape(text)
+
+
+def test_the_latex_is_a_document_s_tables(written: Path, tmp_path: Path) -> None:
+    path = written.with_suffix(".tex")
+    text = path.read_text()
+    tables = re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
+    assert len(tables) == text.count(r"\begin{table}") == text.count(r"\end{table}") == 6
+    captions = [line for line in text.splitlines() if line.startswith(r"\caption")]
+    for columns, body in tables:
+        rows = [line for line in body.splitlines() if line.endswith("\\\\")]
+        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
+        for line in (*rows, *captions):
+            assert not re.search(r"(?<!\\)[_#%^~]|[<>±]", re.sub(r"\$([<>]|\\pm)\$", "", line)), line
+    bare = re.sub(r"^%.*|\\[{}]", "", text, flags=re.MULTILINE)
+    assert bare.count("{") == bare.count("}")
+    assert r"50\%\_\&$<$b$>$" in text and r"\textcolor{gray}{" in text
+    if compiler := shutil.which("pdflatex"):
+        head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx,xcolor}\begin{document}"
+        (tmp_path / "all.tex").write_text(f"{head}\n\\input{{{path}}}\n\\end{{document}}\n")
+        done = subprocess.run([compiler, "-halt-on-error", "all.tex"], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
 
 
 def test_a_foreign_metrics_file_blocks_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "run", config(), longer=0.1)
+    write_numbers(tmp_path / "run", config(), longer=0.1)
     for name, text in (("broken", "{"), ("foreign", '{"loss": 1}'), ("list", "[]")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "metrics.json").write_text(text)
-    assert len(compare_runs([str(tmp_path)])) == 1
+    assert len(compare_runs([str(tmp_path)]).groups) == 1
     said = capsys.readouterr().err
     assert all(f"{name}/metrics.json is left out" in said for name in ("broken", "foreign", "list"))
     with pytest.raises(UserError, match=r"no metrics\.json of a run"):

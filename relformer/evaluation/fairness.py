@@ -1,0 +1,67 @@
+"""What stands against concluding anything from a comparison, one sentence a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from relformer.evaluation.groups import Group
+from relformer.evaluation.report import FEW, LEARNED
+
+SEEDS = 5
+"""Fewer seeds can't separate anything: 3 against 3 have a smallest two-sided p of .10, 5 against 5 of .008."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """`about` is a group's label, or names what all groups share; `grave` makes it red: the numbers mislead."""
+
+    about: str
+    text: str
+    grave: bool = False
+
+
+def warnings_of(groups: Sequence[Group], labels: Sequence[str]) -> list[Warned]:
+    found = [Warned(label, *said) for group, label in zip(groups, labels, strict=True) for said in faults(group)]
+    return found + [Warned("all", text) for text in faults_between(groups, labels)]
+
+
+def faults(group: Group) -> Iterator[tuple[str, bool]]:
+    """Of one group: too few seeds, chosen on the test, not learned, not trained to the end, few sentences."""
+    if tuned := [seed for seed, run in group.runs.items() if run.get("tuned_on_test")]:
+        yield f"options were chosen on the test sets (seeds {listed(tuned)}): these figures are no test any more", True
+    if len(group.runs) < SEEDS:
+        yield f"{len(group.runs)} seeds; fewer than {SEEDS} can't separate two encodings", False
+    iid = group.values("test_iid")
+    beyond = any(name.endswith(("_longer", "_ood")) for name in group.sets())
+    if beyond and (weak := [value for value in iid if value < LEARNED]):
+        text = f"{len(weak)} of {len(iid)} runs are below {LEARNED} in distribution: beyond-length not interpretable"
+        yield text, False
+    planned = group.config.get("max_steps")
+    done = {seed: run["checkpoints"].get("last", {}).get("step") for seed, run in group.runs.items()}
+    if planned and (short := [seed for seed, step in done.items() if step is not None and step < planned]):
+        yield f"seeds {listed(short)} stopped before step {planned}: unequal steps", False
+    for name in sorted(group.sets()):
+        if 0 < (n := group.sentences(name)) < FEW:
+            yield f"{name} has {n} sentences; below {FEW} its figures are rough", False
+
+
+def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[str]:
+    """Of groups side by side: other data, steps, seeds, checkpoints, stretches of evaluation."""
+    if len({group.content for group in groups}) > 1:
+        yield "the groups are of different data; only those with the baseline's sentences are tested against it"
+    for what, key in (("steps", "max_steps"), ("data.bos", "bos")):
+        values = [str(g.config.get(key) if key == "max_steps" else g.config.get("data", {}).get(key)) for g in groups]
+        if len(set(values)) > 1 and len({group.content for group in groups}) == 1:
+            parts = "; ".join(f"{label}: {value}" for label, value in zip(labels, values, strict=True))
+            yield f"unequal {what} ({parts})"
+    if len({tuple(sorted(group.runs)) for group in groups}) > 1:
+        parts = "; ".join(f"{label}: {listed(sorted(g.runs))}" for g, label in zip(groups, labels, strict=True))
+        yield f"the groups have other seeds ({parts}): their runs don't pair"
+    chosen = {str(run["checkpoint"]) for group in groups for run in group.runs.values()}
+    if len(chosen) > 1:
+        yield f"some runs report checkpoint {' and others '.join(sorted(chosen))}: not the same choice for all"
+
+
+def listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))

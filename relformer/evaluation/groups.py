@@ -1,0 +1,172 @@
+"""Finished runs, grouped by everything but the seed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relformer.data.corpus import DataOptions
+from relformer.errors import UserError
+from relformer.evaluation.summary import bucket_edges
+
+NOT_CONTENT = set(DataOptions.__dataclass_fields__) - {"seed", "split_by_length"}
+"""Options of the data that leave every sentence of a test as it is."""
+
+Bucket = tuple[int, int]
+"""Shortest and longest length in it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in the seed alone: their config without it, and their `metrics.json` and its path by seed."""
+
+    config: dict[str, Any]
+    runs: dict[int, dict[str, Any]]
+    paths: dict[int, Path] = field(default_factory=dict)
+
+    def by_seed(self, name: str, figure: str = "exact_match", checkpoint: str | None = None) -> dict[int, float]:
+        """A figure of one set, one value a seed, from the checkpoint that each run reports unless told which."""
+        found = {}
+        for seed in sorted(self.runs):
+            figures = self.figures(seed, checkpoint).get(name, {})
+            if figure in figures:
+                found[seed] = float(figures[figure])
+        return found
+
+    def values(self, name: str, figure: str = "exact_match", checkpoint: str | None = None) -> list[float]:
+        return list(self.by_seed(name, figure, checkpoint).values())
+
+    def figures(self, seed: int, checkpoint: str | None = None) -> dict[str, Any]:
+        run = self.runs[seed]
+        found: dict[str, Any] = run["checkpoints"].get(checkpoint or run["checkpoint"], {})
+        return found
+
+    def sets(self) -> set[str]:
+        """The test sets that its runs have."""
+        return {n for seed in self.runs for n in self.figures(seed) if n.startswith("test_")}
+
+    def by_length(self, name: str, edges: Iterable[Bucket], figure: str = "exact_match") -> dict[Bucket, list[float]]:
+        """A figure of one set in buckets of lengths, one value a seed, sentences counting alike."""
+        found: dict[Bucket, list[float]] = {}
+        for low, high in edges:
+            for seed in sorted(self.runs):
+                lengths = self.figures(seed).get(name, {}).get("by_length", [])
+                inside = [each for each in lengths if low <= each["min_length"] <= high]
+                if n := sum(each["n"] for each in inside):
+                    total = sum(each[figure] * each["n"] for each in inside)
+                    found.setdefault((low, high), []).append(total / n)
+        return found
+
+    def sentences(self, name: str, bucket: Bucket | None = None) -> int:
+        """How many sentences a set has, or those of a bucket, in the run that has fewest."""
+        counts = []
+        for seed in self.runs:
+            figures = self.figures(seed).get(name, {})
+            lengths = [figures] if bucket is None else figures.get("by_length", [])
+            counts.append(
+                sum(each.get("n", 0) for each in lengths if bucket is None or within(each["min_length"], bucket))
+            )
+        return min(counts, default=0)
+
+    @property
+    def costs(self) -> dict[str, list[float]]:
+        """What `metrics.json` says of cost, a value a run where it was measured."""
+        found: dict[str, list[float]] = {}
+        for run in self.runs.values():
+            for key, value in run.get("cost", {}).items():
+                if isinstance(value, int | float):
+                    found.setdefault(key, []).append(value)
+        return found
+
+    @property
+    def content(self) -> str:
+        """What makes the sentences of its data what they are: groups are compared where it is equal."""
+        data = self.config.get("data", {})
+        return json.dumps({key: value for key, value in data.items() if key not in NOT_CONTENT}, sort_keys=True)
+
+
+def within(length: int, bucket: Bucket) -> bool:
+    return bucket[0] <= length <= bucket[1]
+
+
+def edges_of(groups: Iterable[Group], name: str) -> list[Bucket]:
+    """The buckets of lengths into which a set is told apart, the same for all groups."""
+    lengths = {
+        each["min_length"]
+        for group in groups
+        for seed in group.runs
+        for each in group.figures(seed).get(name, {}).get("by_length", [])
+    }
+    return bucket_edges(sorted(lengths))
+
+
+def find_runs(paths: Iterable[str]) -> list[Path]:
+    """Every `metrics.json` of a run at or below the paths; a folder without one is named on stderr.
+
+    Raises:
+        UserError: a path that is not there, or no run at all.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise UserError(f"{path} is not there; give run directories, or folders that hold some")
+        below = [path] if path.name == "metrics.json" else sorted(path.glob("**/metrics.json"))
+        root = path.parent if path.name == "metrics.json" else path
+        runs = [p for p in below if "evaluations" not in p.relative_to(root.parent).parts]
+        if not runs:
+            print(f"{path} is left out: there is no finished run (metrics.json) below it", file=sys.stderr)
+        found += [p for p in runs if p not in found]
+    if not found:
+        raise UserError(f"no finished run (metrics.json) below {', '.join(paths)}; is training done?")
+    return found
+
+
+def group_runs(paths: Iterable[Path]) -> list[Group]:
+    """Groups in the order met; of two runs with one config and one seed the newer counts, and that is said."""
+    groups: dict[str, Group] = {}
+    for path in sorted(paths, key=lambda p: p.stat().st_mtime):
+        try:
+            run = json.loads(path.read_text(encoding="utf-8"))
+            seed = run["config"]["seed"]
+        except (ValueError, KeyError, TypeError) as error:
+            print(f"{path} is left out: it is not a run's metrics.json ({type(error).__name__})", file=sys.stderr)
+            continue
+        config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}
+        group = groups.setdefault(json.dumps(config, sort_keys=True), Group(config, {}))
+        if seed in group.runs:
+            print(f"seed {seed} was run twice with one configuration; {path.parent} counts", file=sys.stderr)
+        group.runs[seed], group.paths[seed] = run, path
+    return list(groups.values())
+
+
+def label_groups(configs: list[dict[str, Any]]) -> list[str]:
+    """What sets each group apart: the options in which not all agree; the encoding's name where there is one group."""
+    flat = [dict(flatten(config)) for config in configs]
+    keys = sorted({key for each in flat for key in each})
+    apart = [key for key in keys if len({json.dumps(each.get(key)) for each in flat}) > 1]
+    for group in ("data", "encoding", "decoder_encoding", "cross_encoding", "optimizer"):
+        if f"{group}.name" in apart:  # the options of another one differ with it
+            apart = [key for key in apart if not key.startswith(f"{group}.") or key == f"{group}.name"]
+    if "data.name" in apart:
+        apart = [key for key in apart if key not in ("max_steps", "trained_length")]
+    if not apart or (
+        all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat)
+    ):
+        return [str(each["encoding.name"]) for each in flat]
+    return [", ".join(named(key, each[key]) for key in apart if key in each) for each in flat]
+
+
+def named(key: str, value: Any) -> str:
+    return str(value) if key == "encoding.name" else f"{key}={value}"
+
+
+def flatten(node: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

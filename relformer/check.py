@@ -99,6 +99,7 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:
         yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
+    yield from sweep_faults(config)
     if config.eval.every < 1:
         yield OptionError("every", config.eval.every, "must be at least 1: it counts optimizer steps", "eval")
     for path, cls in (("attention", AttentionOptions), ("eval", EvalOptions)):
@@ -113,6 +114,16 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
+
+
+def sweep_faults(config: DictConfig) -> Iterator[UserError]:
+    """Whatever is chosen on a test set can't be tested on it any more."""
+    objective = config.sweep.objective
+    if objective.startswith("test") and not config.sweep.tune_on_test:
+        rule = "is of a test set: what is chosen on it can't be tested on it; choose one of val/..., or say "
+        yield OptionError(
+            "objective", objective, f"{rule}sweep.tune_on_test=true, which the report then shows", "sweep"
+        )
 
 
 def trainer_faults(config: DictConfig) -> Iterator[UserError]:
@@ -164,7 +175,14 @@ def check_data(config: DictConfig) -> Corpus:
     options = plain(config, "data")["data"]
     common_options(options)
     corpus = check_corpus(options)
-    measured = [f"{name.replace('_', '/', 1)}/{figure}" for name in corpus.evaluation_sets("val") for figure in FIGURES]
+    figures = {
+        kind: [f"{name.replace('_', '/', 1)}/{figure}" for name in corpus.evaluation_sets(kind) for figure in FIGURES]
+        for kind in ("val", "test")
+    }
+    measured, objective = figures["val"], config.sweep.objective
+    if objective not in measured + figures["test"]:
+        near = did_you_mean(objective, measured)
+        raise UserError(f"sweep.objective={objective} is not measured{near}\n  {', '.join(measured)}")
     best = config.callbacks.get("best_checkpoint")
     if best is not None and best.monitor not in measured:
         near = did_you_mean(str(best.monitor), measured)

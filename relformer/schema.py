@@ -52,6 +52,15 @@ class SlotOptions:
     layers: Any = "all"
 
 
+@dataclass(frozen=True)
+class SweepOptions:
+    """`objective`: the figure that a sweep with a search minimises or maximises, of the checkpoint that runs report.
+    `tune_on_test` allows one of a test set, which every comparison then says."""
+
+    objective: str = "val/iid/loss"
+    tune_on_test: bool = False
+
+
 def register_schemas() -> None:
     """Store the schema of everything registered: call after plugins are loaded, before composing."""
     store = ConfigStore.instance()
@@ -66,6 +75,7 @@ def register_schemas() -> None:
                 continue
             store.store(group=f"{group}/schema", name=name, node=node)
     store.store(group="model/schema", name="model", node=schema("model", options_of(ModelOptions)))
+    store.store(group="sweep/schema", name="sweep", node=schema("sweep", options_of(SweepOptions)))
     for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))
 

@@ -20,11 +20,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from relformer.check import check
+from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
-from relformer.training.sweep import IN_JOB, run_job, summarise_sweep
+from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 NOISE = (
@@ -49,12 +49,17 @@ def launch(arguments: list[str]) -> None:
     overrides = ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in overrides]
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     prepare(parsed.config_dir)
+    OmegaConf.register_new_resolver("run_key", run_key, replace=True)
     config = compose(overrides)
     if asks_only(parsed):
         entry()
         return
     if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
         refuse_torchrun_sweep()
+        for fault in sweep_faults(config):
+            raise fault
+        if not parsed.multirun:
+            sys.argv.insert(1, "--multirun")  # an experiment that is a sweep; Hydra takes lists with the flag alone
         try:
             entry()
         except (ConfigCompositionException, OmegaConfBaseException) as error:
@@ -135,7 +140,7 @@ def entry(config: DictConfig) -> Any:
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         if IN_JOB in os.environ:
             raise UserError("a job of a sweep can't start a sweep")
-        return run_job(carried_flags())
+        return run_job(carried_flags(), config)
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)

@@ -198,6 +198,7 @@ def report(
         "config": module.config | {"vocabulary": None},
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
+        "tuned_on_test": config.sweep.objective.startswith("test"),
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),

@@ -7,6 +7,7 @@ run; one failing job killed the sweep.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -18,22 +19,45 @@ from types import FrameType
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
 
 from relformer.errors import UserError
 from relformer.evaluation.compare import compare_runs
+from relformer.files import write_text
+from relformer.training.resume import run_parts
 
 RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
 IN_JOB = "RELFORMER_SWEEP_JOB"
 
 
-def run_job(flags: list[str]) -> dict[str, Any]:
-    """Run the current job of a sweep as a child and return its `metrics.json`.
+FINISHED = "run_key"
+"""Written beside a job's `metrics.json`: which run it is."""
+
+_jobs: list[Path] = []
+"""The directories of this process's jobs, in order."""
+
+
+def run_key(*, _root_: DictConfig) -> str:
+    """Eight digits that are equal for equal runs, for the name of a job's directory: what a run is and how long."""
+    config, trainer = _root_, _root_.trainer
+    parts = {**run_parts(config), "steps": trainer.max_steps, "epochs": trainer.max_epochs}
+    parts["tuned_on_test"] = config.sweep.objective.startswith("test")
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def run_job(flags: list[str], config: DictConfig) -> float:
+    """Run the current job of a sweep as a child, unless its directory holds the finished run, and return the objective.
 
     Raises:
         UserError: the child failed, and has said why; Hydra goes on with the other jobs.
     """
     job = HydraConfig.get()
     directory = job.runtime.output_dir
+    key, done = run_key(_root_=config), Path(directory) / FINISHED
+    _jobs.append(Path(directory))
+    if done.exists() and done.read_text(encoding="utf-8").strip() == key:
+        print(f"finished before: {directory}")
+        return objective(Path(directory), config.sweep.objective)
     command = [
         sys.executable,
         *(["-m", "relformer"] if sys.argv[0].endswith("__main__.py") else [sys.argv[0]]),
@@ -46,7 +70,15 @@ def run_job(flags: list[str]) -> dict[str, Any]:
     code = run_forwarding_signals(command, environment)
     if code:
         raise UserError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
-    return json.loads((Path(directory) / "metrics.json").read_text(encoding="utf-8"))
+    write_text(done, f"{key}\n")
+    return objective(Path(directory), config.sweep.objective)
+
+
+def objective(run: Path, name: str) -> float:
+    """A figure of a finished run, `val/iid/loss` and the like, of the checkpoint that it reports."""
+    metrics: dict[str, Any] = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    kind, part, figure = name.split("/")
+    return float(metrics["checkpoints"][metrics["checkpoint"]][f"{kind}_{part}"][figure])
 
 
 def run_forwarding_signals(command: list[str], environment: dict[str, str]) -> int:
@@ -69,7 +101,11 @@ def run_forwarding_signals(command: list[str], environment: dict[str, str]) -> i
 
 
 def summarise_sweep(directory: Path) -> None:
-    """At the end of a sweep, failed jobs or not: its finished runs side by side, grouped over seeds."""
-    if any(directory.glob("**/metrics.json")):
-        compare_runs([str(directory)])
+    """At the end of a sweep, failed jobs or not: its finished runs side by side, grouped over seeds.
+
+    They are those of this process; where a launcher ran them in others, all that the directory holds.
+    """
+    places = [job for job in _jobs if (job / "metrics.json").exists()] or [directory]
+    if any(any(place.glob("**/metrics.json")) for place in places):
+        compare_runs(map(str, places))
         print(f"again: relformer compare {directory}")

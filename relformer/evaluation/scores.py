@@ -16,7 +16,7 @@ def text_scores(hypotheses: Sequence[str], references: Sequence[str], bootstrap:
 
     Args:
         bootstrap: so many resamples of sentences give each score a 95 % interval, `low` to `high`: of how it would vary
-            with other sentences, not with another training run.
+            with other sentences, not with another training run. Left out of so few that a resample matches nowhere.
 
     Raises:
         UserError: not one hypothesis for each reference, or nothing to score.
@@ -27,11 +27,15 @@ def text_scores(hypotheses: Sequence[str], references: Sequence[str], bootstrap:
 
     found: dict[str, Any] = {}
     for name, metric in zip(METRICS, (BLEU(), CHRF(), TER()), strict=True):
-        score = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=bootstrap or 1)
+        lines, resampled = (list(hypotheses), [list(references)]), bootstrap > 0
+        try:
+            score = metric.corpus_score(*lines, n_bootstrap=bootstrap or 1)
+        except TypeError:  # sacreBLEU 2.6 can't average a resample without any match (a float) with others (float32)
+            score, resampled = metric.corpus_score(*lines), False
         signature = str(metric.get_signature())
         found[name] = {"score": score.score, "signature": signature}
-        if bootstrap:
+        if resampled:
             said = json.loads(score.format(width=6, signature=signature, is_json=True))
-            half = said["confidence_var"]
-            found[name] |= {"low": said["confidence_mean"] - half, "high": said["confidence_mean"] + half}
+            mean, half = said.get("confidence_mean", score.score), said.get("confidence_var", 0.0)
+            found[name] |= {"low": mean - half, "high": mean + half}
     return found

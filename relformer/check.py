@@ -15,6 +15,7 @@ from relformer.attention.sdpa import refuse_sdpa
 from relformer.config import SLOTS, conf_dir, instantiate, plain
 from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
+from relformer.decoding import DecodingOptions
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
@@ -63,6 +64,7 @@ def check(config: DictConfig) -> None:
 
     faults += map(str, (*root_faults(config), *trainer_faults(config)))
     attempt(partial(check_optimizer, config))
+    attempt(lambda: DecodingOptions(**plain(config, "decoding")["decoding"]))
     options = attempt(partial(model_options, config)) or ModelOptions()
     for role, slot in zip(get_args(Role), SLOTS, strict=True):
         attempt(partial(check_slot, config, role, slot, options))
@@ -100,6 +102,8 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     if not 0 <= config.loss.label_smoothing < 1:
         yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     yield from sweep_faults(config)
+    if config.eval.generate_batches < 0:
+        yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:
         yield OptionError("every", config.eval.every, "must be at least 1: it counts optimizer steps", "eval")
     for path, cls in (("attention", AttentionOptions), ("eval", EvalOptions)):

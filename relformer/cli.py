@@ -12,6 +12,7 @@ from relformer.errors import UserError
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
+       relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
        relformer data [overrides]           look at the data of a run before training
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
@@ -63,6 +64,14 @@ def evaluate(arguments: list[str]) -> None:
     from relformer.training.evaluate import evaluate_run
 
     evaluate_run(arguments[0], arguments[1:])
+
+
+def translate(arguments: list[str]) -> None:
+    if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
+        raise UserError("translate needs a run: relformer translate runs/.../STAMP input=test.en output=test.de")
+    from relformer.translation import translate_run
+
+    translate_run(arguments[0], arguments[1:])
 
 
 def data(arguments: list[str]) -> None:
@@ -130,6 +139,7 @@ def check_one(target: str, options: list[str]) -> None:
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
+    "translate": translate,
     "data": data,
     "compare": compare,
     "figure": figure,

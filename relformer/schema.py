@@ -19,6 +19,7 @@ import relformer.data.tasks
 import relformer.encodings  # noqa: F401  importing both registers encodings and tasks
 from relformer.attention import Backend
 from relformer.data.corpus import DataOptions
+from relformer.decoding import DecodingOptions
 from relformer.model import ModelOptions
 from relformer.registry import Option, encodings, tasks
 
@@ -38,9 +39,12 @@ class LossOptions:
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """`every`: optimizer steps between validations. `checkpoint`: which one the headline figures are of."""
+    """`every`: optimizer steps between validations. `generate_batches`: of each validation set of text, decoded at each
+    of them for BLEU. `generate`: decode every set at the end. `checkpoint`: which one the headline figures are of."""
 
     every: int = 500
+    generate_batches: int = 2
+    generate: bool = True
     checkpoint: Literal["last", "best_val"] = "last"
 
 
@@ -74,8 +78,8 @@ def register_schemas() -> None:
                 warnings.warn(f"{group} {name!r} is left out, its options make no schema ({fault})", stacklevel=2)
                 continue
             store.store(group=f"{group}/schema", name=name, node=node)
-    store.store(group="model/schema", name="model", node=schema("model", options_of(ModelOptions)))
-    store.store(group="sweep/schema", name="sweep", node=schema("sweep", options_of(SweepOptions)))
+    for group, cls in (("model", ModelOptions), ("decoding", DecodingOptions), ("sweep", SweepOptions)):
+        store.store(group=f"{group}/schema", name=group, node=schema(group, options_of(cls)))
     for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))
 

@@ -186,6 +186,7 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
 
 def concatenated(parts: list[EncodedSet]) -> EncodedSet:
     """The examples of several sets one after another, read into memory."""
+    texts = [each.references for each in parts]
     positions = [list(p) for each in parts if each.positions is not None for p in each.positions]
     return EncodedSet(
         [s for each in parts for s in each.sources],
@@ -193,5 +194,6 @@ def concatenated(parts: list[EncodedSet]) -> EncodedSet:
         np.concatenate([each.source_lengths for each in parts]),
         np.concatenate([each.target_lengths for each in parts]),
         positions or None,
+        references=None if any(r is None for r in texts) else [text for each in texts for text in each or ()],
         hashes=np.concatenate([each.hashes for each in parts]),
     )

@@ -27,6 +27,7 @@ class EncodedSet:
         positions: of the source tokens, where the user gave them.
         corpora: the number of the corpus each example is of, where training mixes several by `shares`.
         hashes: a number an example, equal for equal pairs; made here where it is not given.
+        references: the targets as they were before tokenisation, where that may have lost something.
     """
 
     def __init__(
@@ -39,9 +40,10 @@ class EncodedSet:
         corpora: Integers | None = None,
         shares: Sequence[float] | None = None,
         hashes: NDArray[np.uint64] | None = None,
+        references: Sequence[str] | None = None,
     ) -> None:
         self.sources, self.targets, self.positions = sources, targets, positions
-        self.corpora, self.shares = corpora, shares
+        self.corpora, self.shares, self.references = corpora, shares, references
         self.source_lengths = counted(sources) if source_lengths is None else source_lengths
         self.target_lengths = counted(targets) if target_lengths is None else target_lengths
         if hashes is not None:
@@ -74,6 +76,7 @@ class EncodedSet:
             None if self.corpora is None else self.corpora[rows],
             self.shares,
             self.hashes[rows],
+            None if self.references is None else Chosen(self.references, rows),
         )
 
     def cut(self, longest: int) -> EncodedSet:
@@ -87,6 +90,7 @@ class EncodedSet:
             self.corpora,
             self.shares,
             self.hashes,
+            self.references,
         )
 
 
@@ -104,6 +108,20 @@ class Rows(Sequence[Ids]):
     def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
         ids = self.of[int(self.rows[row])]
         return ids if self.longest is None else ids[: self.longest]
+
+
+@dataclass(frozen=True)
+class Chosen(Sequence[str]):
+    """A view of some texts of a sequence."""
+
+    of: Sequence[str]
+    rows: Integers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> str:  # type: ignore[override]  # no slices
+        return self.of[int(self.rows[row])]
 
 
 def counted(sequences: Sequence[Ids]) -> Integers:

@@ -24,6 +24,11 @@ class Coder(Protocol):
     @property
     def unknown(self) -> int | None: ...
 
+    @property
+    def sentences(self) -> bool:
+        """Whether it writes natural language, for which BLEU and the like mean something."""
+        ...
+
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]: ...
@@ -39,6 +44,7 @@ class Vocabulary:
     """An ordered list of token strings behind the special ones. In text, tokens stand apart by spaces."""
 
     unknown = None
+    sentences = False
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (*SPECIAL, *tokens)

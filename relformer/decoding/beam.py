@@ -77,7 +77,7 @@ def beam_search(model: Seq2Seq, problem: Problem) -> list[list[Hypothesis]]:
     source, width = problem.source, problem.options.beams
     searches = [Beam(problem.options, most, problem.eos) for most in problem.maximum]
     sentences = list(range(len(source)))
-    cache = model.start(source, problem.planned)
+    cache = model.start(source, problem.planned, problem.positions)
     tokens = source.new_full((len(source), 1), problem.bos)
     beams = 1  # all beams begin alike, so the first step has one row a sentence
     for _ in range(problem.planned):

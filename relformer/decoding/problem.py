@@ -23,6 +23,7 @@ class Problem:
     constraints: Constraints
     bos: int
     eos: int
+    positions: Tensor | None
 
     @property
     def planned(self) -> int:
@@ -30,7 +31,14 @@ class Problem:
 
 
 def posed(
-    model: Seq2Seq, source: Tensor, options: DecodingOptions, bos: int, eos: int, prefix: Tensor | None
+    model: Seq2Seq,
+    source: Tensor,
+    options: DecodingOptions,
+    bos: int,
+    eos: int,
+    prefix: Tensor | None,
+    positions: Tensor | None,
+    most: int | None,
 ) -> Problem:
     """The problem, if it can be decoded.
 
@@ -41,30 +49,35 @@ def posed(
     lengths = source.ne(model.pad).sum(-1).tolist()
     minimum = [int(options.min_length_base + options.min_length_factor * length) for length in lengths]
     maximum = [int(options.max_length_base + options.max_length_factor * length) for length in lengths]
+    if most is not None:
+        minimum, maximum = ([min(length, most) for length in each] for each in (minimum, maximum))
     rows = [[]] * len(source) if prefix is None else prefix.tolist()
     prefixes = [[token for token in row if token != model.pad] for row in rows]
-    for length, least, most, forced in zip(lengths, minimum, maximum, prefixes, strict=True):
-        if most < 1:
+    for length, least, limit, forced in zip(lengths, minimum, maximum, prefixes, strict=True):
+        if limit < 1:
             raise UserError(
                 f"decoding.max_length_base={options.max_length_base} and decoding.max_length_factor="
                 f"{options.max_length_factor:g} allow no token for a source of {length}; raise one of them"
             )
-        if least > most:
+        if least > limit:
             raise UserError(
                 f"a source of {length} tokens must give at least {least} tokens (decoding.min_length_base, "
-                f"decoding.min_length_factor) and at most {most} (decoding.max_length_base, "
+                f"decoding.min_length_factor) and at most {limit} (decoding.max_length_base, "
                 "decoding.max_length_factor); raise the maximum or lower the minimum"
             )
-        if len(forced) > most or eos in forced:
-            rule = f"exceeds the {most} that decoding.max_length_base and decoding.max_length_factor allow"
+        if len(forced) > limit or eos in forced:
+            rule = f"exceeds the {limit} that decoding.max_length_base and decoding.max_length_factor allow"
             raise UserError(
                 f"a forced prefix of {len(forced)} tokens {'contains EOS' if eos in forced else rule}; shorten it"
             )
     try:
-        positions_needed(model, source.shape[1], max(maximum))
+        span = source.shape[1] if positions is None else int(positions.max()) + 1
+        positions_needed(model, span, max(maximum))
     except LengthError as error:
         raise LengthError(
             f"{error}\n  targets may have {options.max_length_base} + {options.max_length_factor:g} * source length "
             "tokens: decoding.max_length_base, decoding.max_length_factor"
         ) from None
-    return Problem(source, options, maximum, Constraints(minimum, prefixes, options.no_repeat_ngram, eos), bos, eos)
+    return Problem(
+        source, options, maximum, Constraints(minimum, prefixes, options.no_repeat_ngram, eos), bos, eos, positions
+    )

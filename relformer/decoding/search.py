@@ -15,7 +15,14 @@ from relformer.model import Seq2Seq
 
 @torch.inference_mode()
 def decode(
-    model: Seq2Seq, source: Tensor, options: DecodingOptions, bos: int, eos: int, prefix: Tensor | None = None
+    model: Seq2Seq,
+    source: Tensor,
+    options: DecodingOptions,
+    bos: int,
+    eos: int,
+    prefix: Tensor | None = None,
+    positions: Tensor | None = None,
+    most: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each source, best first; in evaluation mode a sentence's do not depend on the batch.
 
@@ -23,6 +30,8 @@ def decode(
         source: (B, S) token ids, right-padded.
         eos: a negative number where nothing ends a target but its limit.
         prefix: (B, P) token ids that the targets must begin with, right-padded, without BOS.
+        positions: (B, S) of the source tokens, where they come with them.
+        most: tokens that no target may exceed, whatever the options allow.
 
     Raises:
         UserError: limits that contradict each other or the prefix.
@@ -30,6 +39,6 @@ def decode(
     """
     if not len(source):
         return []
-    problem = posed(model, source, options, bos, eos, prefix)
+    problem = posed(model, source, options, bos, eos, prefix, positions, most)
     with model.decoding():
         return (beam_search if options.beams > 1 else token_by_token)(model, problem)

@@ -55,7 +55,7 @@ def token_by_token(model: Seq2Seq, problem: Problem) -> list[list[Hypothesis]]:
     """The most probable tokens, or `n_best` samples of each sentence. Sentences that have ended leave the batch."""
     options, source = problem.options, problem.source
     rows = Rows(problem, options.n_best if options.sample else 1)
-    cache = model.start(source, problem.planned)
+    cache = model.start(source, problem.planned, problem.positions)
     if rows.copies > 1:
         cache.select(torch.tensor(rows.of_row, device=source.device))
     chance = uniforms(source, model.pad, options.seed, problem.maximum, rows.copies) if options.sample else None

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from relformer.data.encoded import Side
+from relformer.data.encoded import Corpus, Side
+from relformer.evaluation.generation import Output, texts_of
 from relformer.evaluation.outcomes import COLUMNS
+from relformer.evaluation.scores import METRICS
 from relformer.evaluation.summary import bucketed, length_label, summarise
 from relformer.figures.heatmap import save_png
 from relformer.figures.length_curve import Curve, draw_length_curve
@@ -112,3 +114,55 @@ def write_report(
     write_examples(tests, directory / "examples.jsonl")
     draw_curve(tests, title, trained_length, directory / "length_curve.png", side)
     write_json(directory / "metrics.json", metrics)
+
+
+def write_outputs(generated: Mapping[str, list[Output]], corpus: Corpus, directory: Path) -> None:
+    """`outputs.jsonl`: source, reference and output of every decoded test example."""
+    lines = []
+    for name, outputs in generated.items():
+        if not name.startswith("test_"):
+            continue
+        examples = corpus.sets[name]
+        for output, hypothesis, reference in zip(
+            outputs, *texts_of(outputs, examples, corpus.target_vocabulary), strict=True
+        ):
+            source = corpus.source_vocabulary.decode(examples.sources[output.index])
+            record = {"set": name, "index": output.index, "source": source, "reference": reference}
+            limit = {"reached_limit": True} if output.reached_limit else {}
+            lines.append(json.dumps(record | {"output": hypothesis} | limit, ensure_ascii=False) + "\n")
+    if lines:
+        write_text(directory / "outputs.jsonl", "".join(lines))
+
+
+def print_generation(generated: Mapping[str, Mapping[str, Any]], decoding: Mapping[str, Any]) -> None:
+    """BLEU, chrF and TER of decoded sets by length, with their signatures; how outputs' lengths compare."""
+    scored = {name: figures for name, figures in generated.items() if "bleu" in figures}
+    if scored:
+        search = f"beam search, {decoding['beams']} beams" if decoding["beams"] > 1 else "greedy"
+        search = "sampling" if decoding["sample"] else search
+        table = Table(title=f"decoded by {search}", caption="interval: bootstrap over sentences, 95 %")
+        for name in ("set", "length", "n", "BLEU", "interval", "chrF", "TER", "reached limit"):
+            table.add_column(name, justify="left" if name == "set" else "right", no_wrap=True)
+        for name, figures in scored.items():
+            for bucket in figures["by_length"]:
+                few = "bright_black" if bucket["n"] < FEW else None
+                table.add_row(name, length_label(bucket), *score_cells(bucket), style=few)
+            table.add_row(name, "all", *score_cells(figures), style="bold", end_section=True)
+        Console(width=None if Console().is_terminal else 120).print(table)
+        for metric in METRICS:
+            print(f"{metric:<9}{next(iter(scored.values()))[metric]['signature']}")
+    for name, figures in generated.items():
+        counts = {int(key): count for key, count in figures["length_difference"].items()}
+        total = figures["n"]
+        parts = {"shorter than": sum(c for k, c in counts.items() if k < 0), "as long as": counts.get(0, 0)}
+        parts["longer than"] = total - sum(parts.values())
+        said = ", ".join(f"{count / total:.1%} {how}" for how, count in parts.items())
+        limit = f"; {figures['reached_limit']:,} of {total:,} outputs reached the limit"
+        print(f"{name:<14}{said} the reference{limit if figures['reached_limit'] else ''}")
+
+
+def score_cells(figures: Mapping[str, Any]) -> list[str]:
+    bleu = figures["bleu"]
+    interval = f"{bleu['low']:.1f} - {bleu['high']:.1f}" if "low" in bleu else ""
+    scores = [f"{figures[metric]['score']:.1f}" for metric in METRICS]
+    return [str(figures["n"]), scores[0], interval, *scores[1:], str(figures["reached_limit"])]

@@ -11,9 +11,13 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from relformer.config import instantiate
 from relformer.data.batching import Batch
+from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import BOS, EOS, PAD, restored_pair
+from relformer.decoding import DecodingOptions
 from relformer.encodings.parameters import seed_of
+from relformer.evaluation.generation import Generator, Output, gathered, texts_of
 from relformer.evaluation.outcomes import Outcomes, judge
+from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.model import build_model
 from relformer.training.loss import summed_loss
@@ -25,8 +29,8 @@ class Seq2SeqModule(pl.LightningModule):
     with `weights_only=True` and without arguments.
 
     Args:
-        config: `seed`, `model`, the encoding slots, `attention`, `loss`, `optimizer`, `scheduler`, `data`, and
-            `vocabulary`, of which `restored_pair` makes the two sides'.
+        config: `seed`, `model`, the encoding slots, `attention`, `loss`, `optimizer`, `scheduler`, `data`,
+            `eval`, `decoding`, and `vocabulary`, of which `restored_pair` makes the two sides'.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -37,6 +41,10 @@ class Seq2SeqModule(pl.LightningModule):
         self.model = build_model(config, len(self.source_vocabulary), len(self.target_vocabulary), PAD)
         self.outcomes: list[Outcomes] = []
         self.rows: dict[str, Tensor] = {}
+        self.outputs: list[list[Output]] = []
+        self.generated: dict[str, list[Output]] = {}
+        self.generate_all = False
+        """Whether to decode whole sets, as at the end of a run; else `eval.generate_batches` of text."""
         self.log_prefix = ""
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
 
@@ -55,14 +63,26 @@ class Seq2SeqModule(pl.LightningModule):
         self.start_evaluation("test")
 
     def start_evaluation(self, kind: str) -> None:
-        self.evaluated = self.trainer.datamodule.corpus.evaluation_sets(kind)  # type: ignore[attr-defined]
+        self.corpus: Corpus = self.trainer.datamodule.corpus  # type: ignore[attr-defined]
+        self.evaluated = self.corpus.evaluation_sets(kind)
         self.outcomes = [Outcomes().to(self.device) for _ in self.evaluated]
+        self.outputs = [[] for _ in self.evaluated]
+        sentences = self.target_vocabulary.sentences
+        longest = [int(each.target_lengths.max()) for each in self.corpus.sets.values()]
+        self.generator = Generator(
+            DecodingOptions(**self.config["decoding"]), self.config["data"]["eos"], None if sentences else max(longest)
+        )
+        self.generate_batches = self.config["eval"]["generate_batches"] if sentences else 0
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
             logits = self.model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
         self.outcomes[dataloader_idx].update(judge(logits, batch.labels, batch.index, length, PAD, EOS))
+        if self.generate_all or batch_index < self.generate_batches:
+            with torch.autocast(self.device.type, enabled=False):
+                found = self.generator.outputs(self.model, batch.source, batch.index.tolist(), batch.positions)
+            self.outputs[dataloader_idx] += found
 
     test_step = validation_step
 
@@ -73,8 +93,9 @@ class Seq2SeqModule(pl.LightningModule):
         self.finish_evaluation()
 
     def finish_evaluation(self) -> None:
-        """Gather the outcomes of all ranks and log `val/longer/exact_match` and the like, and exact match by length."""
-        for name, outcomes in zip(self.evaluated, self.outcomes, strict=True):
+        """Gather the outcomes of all ranks and log `val/longer/exact_match` and the like, and exact match by length; of
+        decoded text BLEU, chrF and TER."""
+        for name, outcomes, outputs in zip(self.evaluated, self.outcomes, self.outputs, strict=True):
             rows = self.rows[name] = outcomes.compute()
             prefix = self.log_prefix + name.replace("_", "/", 1)
             found = {f"{prefix}/{key}": value for key, value in figures(rows).items() if key != "n"}
@@ -82,10 +103,14 @@ class Seq2SeqModule(pl.LightningModule):
                 f"{prefix}/by_length/{length_label(b)}": b["exact_match"]
                 for b in bucketed(rows, self.config["length_side"])
             }
+            written = self.generated[name] = gathered(outputs)
+            if written and self.target_vocabulary.sentences:
+                scores = text_scores(*texts_of(written, self.corpus.sets[name], self.target_vocabulary))
+                found |= {f"{prefix}/{metric}": scores[metric]["score"] for metric in scores}
             self.log_dict(found, sync_dist=self.trainer.world_size > 1, logger=False)  # for callbacks that monitor
             for logger in self.loggers:
                 logger.log_metrics({**found, **by_length}, step=self.global_step)
-        self.outcomes = []
+        self.outcomes, self.outputs = [], []
 
     def configure_optimizers(self) -> Any:
         """Matrices decay (where the optimizer decays at all), vectors do not."""

@@ -24,6 +24,7 @@ RUN_KEYS = (
     "scheduler",
     "data",
     "eval",
+    "decoding",
 )
 """The parts of the configuration that make a run what it is; they travel in its checkpoints."""
 PLACE_KEYS = (

@@ -20,7 +20,8 @@ from relformer.data.encoded import Corpus
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
-from relformer.evaluation.report import caution, print_table, write_report
+from relformer.evaluation.generation import generation_figures
+from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
 from relformer.registry import encodings
@@ -183,15 +184,17 @@ def report(
             keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
         trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
 
-    rows, steps = {"last": evaluate(trainer, module, data, validated=keep)}, {"last": trainer.global_step}
+    headline, side = config.eval.checkpoint, data.corpus.length_side
+    generate = config.eval.generate
+    rows, steps = {}, {"last": trainer.global_step}
+    rows["last"] = evaluate(trainer, module, data, validated=keep, generate=generate and headline == "last")
     for keeper in keepers:
         steps["best_val"], rows["best_val"] = read_step(keeper.path), rows["last"]
         if steps["best_val"] != steps["last"]:
             content = torch.load(keeper.path, map_location="cpu", weights_only=True)
             module.load_state_dict(content["state_dict"])
             module.log_prefix = "best_val/"
-            rows["best_val"] = evaluate(trainer, module, data)
-    headline, side = config.eval.checkpoint, data.corpus.length_side
+            rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
@@ -208,24 +211,45 @@ def report(
             name: {"step": steps[name], **{key: summarise(r, side) for key, r in found.items()}}
             for name, found in rows.items()
         },
+        "generated": (generated := generated_figures(module, data.corpus, rows[headline])),
     }
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
         write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir, side)
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
+        write_outputs(module.generated, data.corpus, run_dir)
+        print_generation({name: generated[name] for name in tests if name in generated}, config.decoding)
         logger.info("%s", closing(rows, steps, tests, run_dir, config))
     return metrics
 
 
 def evaluate(
-    trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, validated: Callable[[], None] = lambda: None
+    trainer: pl.Trainer,
+    module: Seq2SeqModule,
+    data: DataModule,
+    validated: Callable[[], None] = lambda: None,
+    generate: bool = False,
 ) -> dict[str, Tensor]:
-    """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two."""
+    """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two. Where
+    `generate`, the test sets are decoded as well, into `module.generated`."""
     module.rows = {}
     trainer.validate(module, datamodule=data, verbose=False)
     validated()
+    module.generate_all = generate
+    if generate:
+        module.generated = {}
     trainer.test(module, datamodule=data, verbose=False)
+    module.generate_all = False
     return dict(module.rows)
+
+
+def generated_figures(module: Seq2SeqModule, corpus: Corpus, rows: dict[str, Tensor]) -> dict[str, Any]:
+    """Of every set that was decoded whole."""
+    return {
+        name: generation_figures(outputs, corpus.sets[name], module.target_vocabulary, rows[name])
+        for name, outputs in module.generated.items()
+        if len(outputs) == len(corpus.sets[name])
+    }
 
 
 def closing(

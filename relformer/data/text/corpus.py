@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from relformer.files import write_text
 
 logger = logging.getLogger("relformer")
 Coders = tuple[Tokenizer, Tokenizer]
+T = TypeVar("T")
 
 
 def text_corpus(
@@ -197,19 +199,20 @@ def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
         Chain(positions) if positions else None,
         np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
         hashes=np.concatenate([each.hashes for each in parts]),
+        references=Chain([each.references for each in parts if each.references is not None]),
     )
 
 
-class Chain(Sequence[Ids]):
+class Chain(Sequence[T]):
     """Sequences one after another."""
 
-    def __init__(self, parts: Sequence[Sequence[Ids]]) -> None:
+    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
         self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
+    def __getitem__(self, row: int) -> T:  # type: ignore[override]  # no slices
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         return self.parts[number][row - int(self.starts[number])]
 
@@ -224,6 +227,9 @@ def join(count: int, sets: dict[str, EncodedSet], source: Ids, target: Ids) -> N
         sets[f"{kind}_longer"] = EncodedSet(
             [joined([examples.sources[row] for row in group], source) for group in groups.tolist()],
             [joined([examples.targets[row] for row in group], target) for group in groups.tolist()],
+            references=None
+            if (texts := examples.references) is None
+            else [" ".join(texts[row] for row in group) for group in groups.tolist()],
         )
 
 

@@ -16,6 +16,8 @@ from relformer.data.text.tokenizer import Tokenizer
 class SentinelTokenizer:
     """A tokenizer with T5's sentinels on top: `<extra_id_0>` is the last id, the others count down from it."""
 
+    sentences = False
+
     def __init__(self, text: Tokenizer, count: int) -> None:
         self.text, self.unknown, self.json = text, text.unknown, text.json
         self.tokens = (*text.tokens, *(f"<extra_id_{number}>" for number in reversed(range(count))))

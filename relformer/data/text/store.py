@@ -27,7 +27,7 @@ logger = logging.getLogger("relformer")
 
 ROWS = 8192
 """Pairs in each record batch but the last, so that a row's batch is found by division."""
-FORMAT = 1
+FORMAT = 2
 IDS = pa.list_(pa.int32())
 
 
@@ -78,7 +78,7 @@ def write(path: Path, pairs: Pairs, source: Tokenizer, target: Tokenizer) -> Non
     rows = pairs.read(notes)
     first = list(islice(rows, ROWS))
     positioned = bool(first) and first[0].positions is not None
-    schema = pa.schema([("source", IDS), ("target", IDS), ("hash", pa.uint64())])
+    schema = pa.schema([("source", IDS), ("target", IDS), ("hash", pa.uint64()), ("reference", pa.string())])
     schema = schema.append(pa.field("positions", IDS)) if positioned else schema
     console = Console(stderr=True)
     columns = (TextColumn(f"tokenising {pairs.name}"), TextColumn("{task.completed:,} pairs"), TimeElapsedColumn())
@@ -115,15 +115,16 @@ def encoded(
         if coder.unknown is not None:
             unknown[number] += sum(row.count(coder.unknown) for row in ids)
     hashes = [hashed(pair.source, pair.target) for pair in chunk]
+    columns: list[list[Any]] = [*sides, hashes, [pair.target for pair in chunk]]
     if not positioned:
-        return [*sides, hashes]
+        return columns
     for pair, tokens in zip(chunk, sides[0], strict=True):
         if pair.positions is None or len(pair.positions) != len(tokens):
             raise UserError(
                 f"{pair.where}: {len(pair.positions or ())} positions for {len(tokens)} source tokens; each needs one "
                 "(data.tokenizer.kind=word makes one token a word, char one a character)"
             )
-    return [*sides, hashes, [list(p.positions or ()) for p in chunk]]
+    return [*columns, [list(p.positions or ()) for p in chunk]]
 
 
 class Column(Sequence[Ids]):
@@ -158,6 +159,25 @@ class Column(Sequence[Ids]):
         return np.concatenate([np.diff(offsets).astype(np.int64) for offsets in self.offsets])
 
 
+class Texts(Sequence[str]):
+    """The column of references, likewise."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.columns = [batch.column("reference") for batch in batches(path)]
+
+    def __reduce__(self) -> tuple[type[Texts], tuple[Path]]:
+        return Texts, (self.path,)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.columns))
+
+    def __getitem__(self, row: int) -> str:  # type: ignore[override]  # no slices
+        number, place = divmod(row, ROWS)
+        text: str = self.columns[number][place].as_py()
+        return text
+
+
 def batches(path: Path) -> list[pa.RecordBatch]:
     reader = pa.ipc.open_file(pa.memory_map(str(path)))
     return [reader.get_batch(number) for number in range(reader.num_record_batches)]
@@ -170,5 +190,7 @@ def load(path: Path) -> Stored:
     state = json.loads(last.custom_metadata[b"relformer"])
     hashes: NDArray[np.uint64] = np.concatenate([batch.column("hash").to_numpy() for batch in batches(path)])
     positions = Column(path, "positions") if "positions" in reader.schema.names else None
-    examples = EncodedSet(source, target, source.lengths(), target.lengths(), positions, hashes=hashes)
+    examples = EncodedSet(
+        source, target, source.lengths(), target.lengths(), positions, hashes=hashes, references=Texts(path)
+    )
     return Stored(examples, Notes.restored(state["notes"]), tuple(state["unknown"]))

@@ -38,6 +38,8 @@ class Tokenizer:
         joiner: ids to put between two encoded sentences so that they decode with a space between them.
     """
 
+    sentences = True
+
     def __init__(self, content: str, name: str = "the tokenizer") -> None:
         """`name` is for messages.
 

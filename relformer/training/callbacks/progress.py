@@ -40,7 +40,10 @@ class Progress(pl.Callback):
             for name, value in trainer.callback_metrics.items()
             if name.startswith("val/") and name.endswith("/exact_match")
         }
-        self.say(trainer, "exact match " + "   ".join(f"{name} {value:.3f}" for name, value in found.items()))
+        said = "exact match " + "   ".join(f"{name} {value:.3f}" for name, value in found.items())
+        if "val/iid/bleu" in trainer.callback_metrics:
+            said += f"   BLEU of some {float(trainer.callback_metrics['val/iid/bleu']):.1f}"
+        self.say(trainer, said)
 
     def say(self, trainer: Trainer, text: str) -> None:
         if trainer.is_global_zero:

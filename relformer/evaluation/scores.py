@@ -1,0 +1,41 @@
+"""BLEU, chrF and TER of lines of text, by sacreBLEU (Post 2018, arXiv:1804.08771), with its signatures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from relformer.errors import UserError
+
+METRICS = ("bleu", "chrf", "ter")
+
+
+def text_scores(hypotheses: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> dict[str, Any]:
+    """Corpus scores, cased, on plain text.
+
+    Args:
+        bootstrap: so many resamples of sentences give each score a 95 % interval, `low` to `high`: of how it would vary
+            with other sentences, not with another training run. Left out of so few that a resample matches nowhere.
+
+    Raises:
+        UserError: not one hypothesis for each reference, or nothing to score.
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise UserError(f"{len(hypotheses)} outputs for {len(references)} references; there must be one for each")
+    from sacrebleu import BLEU, CHRF, TER
+
+    found: dict[str, Any] = {}
+    for name, metric in zip(METRICS, (BLEU(), CHRF(), TER()), strict=True):
+        lines, resampled = (list(hypotheses), [list(references)]), bootstrap > 0
+        try:
+            score = metric.corpus_score(*lines, n_bootstrap=bootstrap or 1)
+        except TypeError:  # sacreBLEU 2.6 can't average a resample without any match (a float) with others (float32)
+            score, resampled = metric.corpus_score(*lines), False
+        signature = str(metric.get_signature())
+        found[name] = {"score": score.score, "signature": signature}
+        if resampled:
+            said = json.loads(score.format(width=6, signature=signature, is_json=True))
+            mean, half = said.get("confidence_mean", score.score), said.get("confidence_var", 0.0)
+            found[name] |= {"low": mean - half, "high": mean + half}
+    return found

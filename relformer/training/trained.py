@@ -1,0 +1,169 @@
+"""A finished run, opened again: its checkpoint, its configuration under overrides, its model and vocabularies."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from relformer.config import SLOTS, conf_dir, update
+from relformer.data.vocabulary import Coder
+from relformer.errors import OptionError, UserError
+from relformer.model.attention import Attention
+from relformer.registry import did_you_mean
+from relformer.training.module import Seq2SeqModule
+from relformer.training.resume import read_config, read_step
+
+TRUST = "--trust-checkpoint"
+CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
+"""RoPE's scaling has no weights, and is made to be changed on a trained model."""
+KEPT = {"last": "recent", "best_val": "best"}
+"""What callbacks=averaging calls the checkpoints it keeps of each kind."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """`path` is the checkpoint, `content` the configuration under the overrides, in plain containers."""
+
+    path: Path
+    directory: Path
+    content: dict[str, Any]
+    module: Seq2SeqModule
+    averaged: int
+
+    @property
+    def coders(self) -> tuple[Coder, Coder]:
+        return self.module.source_vocabulary, self.module.target_vocabulary
+
+    @property
+    def title(self) -> str:
+        which = f"average of {self.averaged} checkpoints to" if self.averaged > 1 else f"{self.path.stem} checkpoint"
+        return f"{self.directory.parent.name}/{self.directory.name}, {which} (step {read_step(self.path)})"
+
+
+def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
+    """Load a run's checkpoint (`eval.checkpoint`, or the mean of its last or best `average`) under changed options.
+
+    Raises:
+        UserError: no such run, a key that can't change after training, or code that nobody trusts.
+    """
+    trusted = TRUST in overrides
+    overrides = [override for override in overrides if override != TRUST]
+    wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("eval.checkpoint=")]
+    which = wanted[-1] if wanted else "last"
+    path = checkpoint_of(Path(run), which)
+    directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    config = stored_config(path, overrides)
+    if not trusted:
+        refuse_foreign_code(config)
+    content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    slots = {slot: content[slot] for slot in SLOTS if slot in content}
+    module = Seq2SeqModule.load_from_checkpoint(
+        path, map_location="cpu", weights_only=True, config=read_config(path) | slots
+    )
+    if content["average"] > 1:
+        paths = kept_checkpoints(path.parent, which, content["average"])
+        module.load_state_dict(mean_weights(paths))
+        path = paths[-1]
+    for part in module.model.modules():
+        if isinstance(part, Attention):
+            part.backend = content["attention"]["backend"]
+    return TrainedRun(path, directory, content, module, content["average"])
+
+
+def checkpoint_of(run: Path, which: str) -> Path:
+    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself."""
+    if run.suffix == ".ckpt" and run.is_file():
+        return run
+    if which not in ("last", "best_val"):
+        raise OptionError("checkpoint", which, "is not one of last, best_val", "eval")
+    path = run / "checkpoints" / f"{which.removesuffix('_val')}.ckpt"
+    if not path.exists():
+        below = sorted(p.parent.parent for p in run.glob("**/checkpoints/last.ckpt"))
+        hint = f"; runs in it: {', '.join(map(str, below[:5]))}" if below else ""
+        raise UserError(f"{run.resolve()} is not a run: it has no checkpoints/{path.name}{hint}")
+    return path
+
+
+def kept_checkpoints(folder: Path, which: str, count: int) -> list[Path]:
+    """The latest `count` of the checkpoints kept for averaging, oldest first.
+
+    Raises:
+        OptionError: there are not so many.
+    """
+    found = sorted(folder.glob(f"{KEPT[which]}-*.ckpt"), key=read_step)
+    if len(found) < count:
+        rule = f"is more than the {len(found)} checkpoints in {folder} ({KEPT[which]}-*.ckpt); train with "
+        raise OptionError("average", count, f"{rule}callbacks=averaging, which keeps five")
+    return found[-count:]
+
+
+def mean_weights(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
+    """The weights' mean over checkpoints, summed in float64; what is no number with a fraction is the last one's."""
+    states = [torch.load(path, map_location="cpu", weights_only=True)["state_dict"] for path in paths]
+    return {
+        name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
+        if value.is_floating_point()
+        else value
+        for name, value in states[-1].items()
+    }
+
+
+def refuse_foreign_code(config: DictConfig) -> None:
+    """A checkpoint may name a module of code to import; only one that a plugin has imported is taken unasked."""
+    for slot in SLOTS:
+        target = (config.get(slot) or {}).get("_target_")
+        if target and target.rpartition(".")[0] not in sys.modules:
+            raise UserError(
+                f"the checkpoint's {slot} is code of its own ({target}), which loading would run; if you trust it, add "
+                f"{TRUST}, or make its package a plugin"
+            )
+
+
+def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
+    """The configuration a checkpoint carries, typed again, with the overrides on it."""
+    content = {key: value for key, value in read_config(path).items() if key != "vocabulary"}
+    config = OmegaConf.create(content | {"trainer": {"accelerator": "auto", "devices": 1}, "average": 1})
+    store = ConfigStore.instance()
+    schemas = {"data": "data", **dict.fromkeys(SLOTS, "encoding")}
+    named = {part: f"{schemas[part]}/schema/{config[part].name}.yaml" for part in schemas if typed(config, part)}
+    for part, schema in {**named, "decoding": "decoding/schema/decoding.yaml", "eval": "eval/default.yaml"}.items():
+        config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
+    OmegaConf.set_struct(config, True)
+    for choice in [o for o in overrides if o.startswith("decoding=")]:
+        config.decoding = OmegaConf.merge(config.decoding, decoding_preset(choice.removeprefix("decoding=")))
+    overrides = [o for o in overrides if not o.startswith("decoding=")]
+    for override in overrides:
+        if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
+            raise UserError(f"{override!r} can't change after training; what can is {', '.join(CHANGEABLE)}")
+    update(config, list(overrides))
+    if type(config.average) is not int or config.average < 1:
+        raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")
+    return config
+
+
+def decoding_preset(name: str) -> DictConfig:
+    """What `conf/decoding/NAME.yaml` sets.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    folder = conf_dir() / "decoding"
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        raise UserError(f"no decoding {name!r}{did_you_mean(name, names)}\n  decoding: {', '.join(names)}")
+    preset = OmegaConf.load(folder / f"{name}.yaml")
+    assert isinstance(preset, DictConfig)
+    del preset["defaults"]
+    return preset
+
+
+def typed(config: DictConfig, part: str) -> bool:
+    return bool(config.get(part)) and "_target_" not in config[part]

@@ -16,6 +16,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer data [overrides]           look at the data of a run before training
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
+       relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
        relformer benchmark decode [options] decoding speed against HF T5 and x-transformers: beams=5 out=speed.csv
        relformer encodings                  the positional encodings there are
        relformer encodings show NAME        one of them: formula, options, slots
@@ -97,6 +98,14 @@ def figure(arguments: list[str]) -> None:
     figure_command(arguments)
 
 
+def probe(arguments: list[str]) -> None:
+    if not arguments:
+        raise UserError("probe needs a run: relformer probe runs/.../STAMP set=test_iid distances=1,2,4")
+    from relformer.training.order_probe import probe_command
+
+    probe_command(arguments)
+
+
 def benchmark(arguments: list[str]) -> None:
     if arguments[:1] != ["decode"]:
         raise UserError(f"no command benchmark {' '.join(arguments)!r}; there is: relformer benchmark decode beams=5")
@@ -143,6 +152,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "data": data,
     "compare": compare,
     "figure": figure,
+    "probe": probe,
     "benchmark": benchmark,
     "encodings": encodings,
 }

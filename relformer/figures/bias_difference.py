@@ -29,9 +29,12 @@ def stored_maps(run: Path) -> dict[str, dict[int, Maps]]:
     found: dict[str, dict[int, Maps]] = {}
     for path in sorted((run / "heatmaps").glob("*.npz")):
         if name := NAME.fullmatch(path.name):
+            causal = name["stack"] == "decoder"
             with np.load(path) as content:
-                tables = content["table"]
-            maps = np.stack([toeplitz_maps(table, causal=name["stack"] == "decoder") for table in tables])
+                if "map" in content:
+                    maps = content["map"]
+                else:
+                    maps = np.stack([toeplitz_maps(table, causal) for table in content["table"]])
             found.setdefault(name["stack"], {})[int(name["step"])] = maps
     if not found:
         raise UserError(

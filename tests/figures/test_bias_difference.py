@@ -74,3 +74,11 @@ def test_what_has_no_difference_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=text):
             bias_figure([tmp_path / run for run in runs], stack, 7.0)
+
+
+def test_maps_that_are_kept_whole_are_taken_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "heatmaps").mkdir()
+    maps = np.random.default_rng(0).normal(size=(2, 1, 2, 4, 4))
+    for step in (0, 9):
+        np.savez_compressed(tmp_path / "heatmaps" / f"cross_step{step:06d}.npz", map=maps[step // 9])
+    np.testing.assert_allclose(drawn(bias_figure([tmp_path], None, 7.0))[1], (maps[1] - maps[0])[0, 1])

@@ -74,8 +74,6 @@ def test_scores_and_the_n_best(folder: Path) -> None:
         (("decoding.beams=0",), "decoding.beams=0 must be at least 1"),
         (("format=xml",), "format='xml' is not one of text, tsv, jsonl"),
         (("devices=two",), "devices: 'two' is not an integer"),
-            "output=",
-        ),
         (("average=9",), "average=9 is more than the 3 checkpoints"),
         (("encoding=alibi",), "can't change after training"),
     ],

@@ -45,6 +45,21 @@ class Slot(nn.Module):
         """The encoding that draws positions and acts on the stack's input."""
         return next(iter(self))
 
+    def positions(self, length: int, batch: int, device: torch.device) -> Positions:
+        """Where the tokens of a sequence batch stand.
+
+        In training every encoding, drawing or not, takes one number from the global stream, and draws apart from it:
+        runs of one seed have one dropout, whatever their encodings.
+        """
+        if not self.training:
+            return self.first.positions(length, batch, device)
+        key = torch.randint(2**62, (), device="cpu")
+        if not self.first.acts("positions"):
+            return self.first.positions(length, batch, device)
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(int(key))
+            return self.first.positions(length, batch, device)
+
     def tables(self, positions: range, device: torch.device) -> list[Tensor | None]:
         """Each instance's table for all distances within a generation: (H, 2n - 1)."""
         whole = Span.between(positions, positions, len(positions), device)

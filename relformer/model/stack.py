@@ -68,7 +68,7 @@ class Encoder(nn.Module):
         """Embedded source (B, S, E), its tokens and padding (B, S), perhaps positions given with it (B, S) ->
         Encoded."""
         batch, length = tokens.shape
-        positions = self.slot.first.positions(length, batch, x.device) if given is None else given
+        positions = self.slot.positions(length, batch, x.device) if given is None else given
         length = length if given is None else int(given.max()) + 1
         x = dropped(self.slot.first.embed(x, tokens, positions), self.dropout, self.training)
         placed = self.slot.place(positions, positions, positions, length, x.device)
@@ -90,7 +90,7 @@ class Decoder(nn.Module):
     def start(self, encoded: Encoded, planned: int) -> Cache:
         """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
         source, states = encoded.positions, encoded.states
-        positions = self.slot.first.positions(planned, len(states), states.device)
+        positions = self.slot.positions(planned, len(states), states.device)
         length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
         placed = self.cross.place(source, source, source, length, states.device)
         cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]

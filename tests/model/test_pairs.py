@@ -1,7 +1,7 @@
 """Two runs with one seed and another encoding are a pair: the same shared weights, batches, dropout and tests."""
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import combinations, islice
 from types import SimpleNamespace
 
 import pytest
@@ -21,9 +21,6 @@ from tests.model.models import PAD, PLACES, SOURCES, TARGETS, batch, config
 
 RATES = {"dropout": 0.3, "feedforward_dropout": 0.2}
 ALL_RATES = RATES | {"attention_dropout": 0.4}
-
-SAMPLERS = ("randomized", "shape")
-"""Their positions are drawn from the stream that dropout is drawn from."""
 
 Masks = list[Tensor]
 
@@ -48,13 +45,24 @@ def masks_of(place: str, monkeypatch: pytest.MonkeyPatch, rates: dict[str, float
     return made
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in SAMPLERS])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("rates", [RATES, ALL_RATES], ids=["layers", "layers and attention"])
 def test_dropout_is_one_stream_for_all(place: str, rates: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = masks_of("none", monkeypatch, rates)
     found = masks_of(place, monkeypatch, rates)
     assert len(expected) > 10 and [mask.shape for mask in found] == [mask.shape for mask in expected]
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("place", ["randomized", "shape"])
+def test_positions_are_drawn_anew_by_each_stack_and_pass(place: str) -> None:
+    model = build_model(config(place), SOURCES, TARGETS, PAD).train()
+    torch.manual_seed(7)
+    encoder, decoder = model.slots["encoder"], model.slots["decoder"]
+    drawn = [torch.as_tensor(slot.positions(5, 3, torch.device("cpu"))) for slot in (encoder, decoder, encoder)]
+    assert not any(torch.equal(one, other) for one, other in combinations(drawn, 2))
+    torch.manual_seed(7)
+    assert torch.equal(drawn[0], torch.as_tensor(encoder.positions(5, 3, torch.device("cpu"))))
 
 
 def test_another_seed_is_another_stream(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,13 @@ def faults(group: Group) -> Iterator[tuple[str, bool]]:
 
 
 def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[str]:
-    """Of groups side by side: other data, steps, seeds, checkpoints, stretches of evaluation."""
+    """Of groups side by side: other data, steps that nothing has matched, seeds, checkpoints."""
     if len({group.content for group in groups}) > 1:
         yield "the groups are of different data; only those with the baseline's sentences are tested against it"
-    for what, key in (("steps", "max_steps"), ("data.bos", "bos")):
-        values = [str(g.config.get(key) if key == "max_steps" else g.config.get("data", {}).get(key)) for g in groups]
+    apart = {"data.bos": [group.config.get("data", {}).get("bos") for group in groups]}
+    if any(run.get("matched") != "flops" for group in groups for run in group.runs.values()):
+        apart["steps"] = [group.config.get("max_steps") for group in groups]
+    for what, values in apart.items():
         if len(set(values)) > 1 and len({group.content for group in groups}) == 1:
             parts = "; ".join(f"{label}: {value}" for label, value in zip(labels, values, strict=True))
             yield f"unequal {what} ({parts})"

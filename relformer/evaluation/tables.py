@@ -154,6 +154,8 @@ def cost_table(comparison: Comparison) -> Table:
         for group, label in zip(comparison.groups, comparison.labels, strict=True)
     ]
     note = "median over seeds; times are comparable where runs had the machine to themselves"
+    matched = {str(run.get("matched")) for group in comparison.groups for run in group.runs.values()} - {"None"}
+    note += f"; matched by {', '.join(sorted(matched))}" if matched else ""
     return Table("Cost", ["runs", *map(spoken, keys)], rows if keys else [], note)
 
 

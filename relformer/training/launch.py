@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
+from relformer.training.matching import matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 
@@ -71,6 +72,12 @@ def launch(arguments: list[str]) -> None:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
         refuse_sweep(overrides)
+        if config.match is not None:
+            more, sentence = matching_overrides(config)
+            print(sentence)
+            overrides += more
+            sys.argv += more
+            config = compose(overrides)
         check(config)
         if is_first_rank():
             prepare_directory(config)

@@ -202,6 +202,7 @@ def report(
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),
+        "matched": config.matched,
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),

@@ -41,6 +41,7 @@ def run_key(*, _root_: DictConfig) -> str:
     """Eight digits that are equal for equal runs, for the name of a job's directory: what a run is and how long."""
     config, trainer = _root_, _root_.trainer
     parts = {**run_parts(config), "steps": trainer.max_steps, "epochs": trainer.max_epochs}
+    parts["match"] = config.match
     parts["tuned_on_test"] = config.sweep.objective.startswith("test")
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -191,6 +191,17 @@ def test_a_fair_comparison_is_not_warned_of(tmp_path: Path, capsys: pytest.Captu
     assert not any(warned(said, about) for about in ("t5", "alibi", "all"))
 
 
+def test_steps_that_were_matched_are_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for matched in ("flops", None):
+        for seed in range(5):
+            more = {"matched": matched}
+            write_numbers(tmp_path / f"{matched}/t5{seed}", config(seed, "t5", max_steps=90), 0.5, **more)
+            write_numbers(tmp_path / f"{matched}/alibi{seed}", config(seed, "alibi"), 0.5, **more)
+        compare_runs([str(tmp_path / str(matched))])
+        said = capsys.readouterr().out
+        assert ("unequal steps" in said) == (matched is None) == ("matched by flops" not in said)
+
+
 def test_a_set_of_few_sentences_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compare_runs([str(write_groups(tmp_path, {"t5": 0.5}, each=10))])
     assert warned(capsys.readouterr().out, "t5") == [

@@ -1,0 +1,107 @@
+"""`match=parameters|flops`: a run is made as costly as its own model would be without positions.
+
+    parameters   a narrower feed-forward pays for the encodings' parameters
+    flops        fewer steps pay for what the encodings multiply in each
+
+What is adjusted becomes an override of the run, so that its stored configuration repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from torch.utils.flop_counter import FlopCounterMode
+
+from relformer.config import SLOTS, plain
+from relformer.data.batching import Batch, Batches
+from relformer.data.corpus import check_corpus, common_options
+from relformer.data.encoded import Corpus
+from relformer.data.planning import Share, TrainingPlans
+from relformer.data.vocabulary import PAD
+from relformer.errors import OptionError, UserError
+from relformer.model import ModelOptions, Seq2Seq, build_model
+from relformer.training.loss import summed_loss
+
+BATCHES = 4
+"""Batches of training whose operations are counted."""
+
+
+def matching_overrides(config: DictConfig) -> tuple[list[str], str]:
+    """The overrides that make a run's cost that of its model without positions, and a sentence that says so.
+
+    Raises:
+        UserError: an unknown cost, or one that can't be reached.
+    """
+    if config.match not in MATCHES:
+        raise UserError(f"match={config.match} is not a cost to match; choose one of {', '.join(MATCHES)}")
+    corpus = check_corpus(plain(config, "data")["data"])
+    override, sentence = MATCHES[config.match](config, corpus)
+    return [override, "match=null", f"matched={config.match}"], f"match={config.match}: {sentence}"
+
+
+def by_parameters(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
+    options = ModelOptions(**plain(config, "model")["model"])
+    model = built(plain(config, "seed", "model", "attention", *SLOTS), corpus)
+    gated = options.activation.endswith("glu")
+    each = (options.encoder_layers + options.decoder_layers) * ((2 + gated) * options.width + 1 + gated)
+    extra, total = model.position_parameters(), sum(p.numel() for p in model.parameters())
+    narrower = options.feedforward - round(extra / each)
+    if narrower < 1:
+        rule = f"can't pay for the {extra:,} parameters of the encodings; raise it, or take match=flops"
+        raise OptionError("feedforward", options.feedforward, rule, "model")
+    after = total - (options.feedforward - narrower) * each
+    sentence = (
+        f"model.feedforward {options.feedforward} -> {narrower}; {after:,} parameters, of which {extra:,} in encodings "
+        f"(before {total:,}; without positions {total - extra:,})"
+    )
+    return f"model.feedforward={narrower}", sentence
+
+
+def by_flops(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
+    if config.trainer.max_epochs is not None:
+        raise OptionError(
+            "max_epochs", config.trainer.max_epochs, "can't be matched by flops; give max_steps", "trainer"
+        )
+    parts = plain(config, "seed", "model", *SLOTS) | {"attention": {"backend": "dense"}}  # torch counts no fused one
+    bare = {key: value for key, value in parts.items() if key not in SLOTS} | {"encoding": {"name": "none"}}
+    batches = training_batches(config, corpus)
+    ours, theirs = (flops(built(each, corpus), batches) for each in (parts, bare))
+    steps = max(1, round(config.trainer.max_steps * theirs / ours))
+    sentence = (
+        f"trainer.max_steps {config.trainer.max_steps} -> {steps}; {ours / BATCHES:.4g} FLOPs a step in matrix "
+        f"products (without positions {theirs / BATCHES:.4g})"
+    )
+    return f"trainer.max_steps={steps}", sentence
+
+
+MATCHES: Mapping[str, Callable[[DictConfig, Corpus], tuple[str, str]]] = {
+    "parameters": by_parameters,
+    "flops": by_flops,
+}
+
+
+def built(parts: Mapping[str, Any], corpus: Corpus) -> Seq2Seq:
+    return build_model(parts, len(corpus.source_vocabulary), len(corpus.target_vocabulary), PAD)
+
+
+def training_batches(config: DictConfig, corpus: Corpus) -> list[Batch]:
+    """A run's first batches on one device, of seed 0 whatever the run's: all seeds must be matched alike."""
+    options, examples = common_options(plain(config, "data")["data"]), corpus.sets["train"]
+    labels = options.frame.target_positions(examples.target_lengths)
+    plans = TrainingPlans(options.order(examples, 0, 1), labels, Share(0, 1, 1), 0)
+    batches = Batches(examples, options.frame)
+    return [batches[plan] for plan in islice(plans, BATCHES)]
+
+
+def flops(model: Seq2Seq, batches: list[Batch]) -> int:
+    """Floating-point operations of forward and backward passes, as torch counts them: matrix products alone."""
+    model.train()
+    with FlopCounterMode(display=False) as counter, torch.random.fork_rng([]):
+        for batch in batches:
+            logits = model(batch.source, batch.target, batch.positions)
+            summed_loss(logits, batch.labels, PAD, 0.0).backward()
+    return counter.get_total_flops()

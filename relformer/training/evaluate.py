@@ -50,7 +50,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         enable_checkpointing=False,
     )
     data = DataModule(corpus, common_options(content["data"]), module.config["seed"])
-    rows = evaluate(trainer, module, data, generate=True)
+    rows = evaluate(trainer, module, data, generate=content["eval"]["generate"])
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     side = module.config["length_side"]
     figures = generated_figures(module, corpus, rows)

@@ -102,12 +102,12 @@ def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Co
     Raises:
         UserError: a set without examples, or what `build_task` raises.
     """
-    if coders is None and (checked := _checked.pop(json.dumps(options, sort_keys=True), None)):
+    if coders is None and (checked := _checked.pop(json.dumps(options), None)):
         return checked
     common = common_options(options)
     task = build_task(options)
     try:
-        corpus = task.corpus(coders)
+        corpus = task.corpus(coders, train=coders is None or common.split_by_length is not None)
     except OptionError as error:
         raise error.at("data") from None
     if common.split_by_length is not None:
@@ -126,7 +126,7 @@ def check_corpus(options: Mapping[str, Any]) -> Corpus:
     """`build_corpus` ahead of a run of this process, which takes the corpus over."""
     corpus = build_corpus(options)
     _checked.clear()
-    _checked[json.dumps(options, sort_keys=True)] = corpus
+    _checked[json.dumps(options)] = corpus
     return corpus
 
 
@@ -150,7 +150,8 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     """Pairs of more than `longest` tokens (the corpus's `length_side`) leave training and the i.i.d. sets.
 
     Those of `val_iid` and `test_iid` make `val_longer` and `test_longer`; of those in training a tenth, drawn by the
-    seed, joins the former and the rest the latter. A pair that occurs twice goes one way.
+    seed, joins the former and the rest the latter. A pair that occurs twice goes one way, once. Further test sets stay
+    whole.
 
     Raises:
         OptionError: the corpus has longer sets of its own, or nothing is longer.
@@ -158,11 +159,12 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     if taken := [name for name in corpus.sets if name.endswith(("_longer", "_ood"))]:
         rule = f"is for sets of one distribution, but this task has {', '.join(taken)} already; leave it null"
         raise OptionError("split_by_length", longest, rule, "data")
-    inside = {name: each.lengths(corpus.length_side) <= longest for name, each in corpus.sets.items()}
-    short = {name: each.select(np.flatnonzero(inside[name])) for name, each in corpus.sets.items()}
-    beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in corpus.sets.items()}
+    parted = {name: each for name, each in corpus.sets.items() if name in ("train", "val_iid", "test_iid")}
+    inside = {name: each.lengths(corpus.length_side) <= longest for name, each in parted.items()}
+    short = {name: each.select(np.flatnonzero(inside[name])) for name, each in parted.items()}
+    beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in parted.items()}
     if not any(len(each) for each in beyond.values()):
-        most = max(int(each.lengths(corpus.length_side).max()) for each in corpus.sets.values())
+        most = max(int(each.lengths(corpus.length_side).max()) for each in parted.values())
         rule = f"leaves no longer pair: the longest {corpus.length_side} has {most} tokens"
         raise OptionError("split_by_length", longest, rule, "data")
     parts = {kind: [beyond[f"{kind}_iid"]] for kind in ("val", "test")}
@@ -170,7 +172,8 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
         share = trained.hashes ^ np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
         parts["val"].append(trained.select(np.flatnonzero(share % 10 == 0)))
         parts["test"].append(trained.select(np.flatnonzero(share % 10 != 0)))
-    sets = {name: each for name, each in short.items() if name == "train" or len(each)}
+    sets = {**corpus.sets, **short}
+    sets = {name: each for name, each in sets.items() if len(each) or name not in ("val_iid", "test_iid")}
     seen: list[np.ndarray] = []
     for kind in ("test", "val"):
         longer = concatenated(parts[kind])
@@ -179,7 +182,9 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
         seen.append(longer.hashes)
         if len(fresh):
             sets[f"{kind}_longer"] = longer.select(fresh)
+    twice = sum(map(len, beyond.values())) - sum(len(sets.get(f"{kind}_longer", ())) for kind in ("val", "test"))
     note = f"split by length: training and i.i.d. pairs have at most {longest} {corpus.length_side} tokens"
+    note += f"; {twice:,} repetitions of longer ones are left out" if twice else ""
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return replace(corpus, sets={name: sets[name] for name in order}, notes=[*corpus.notes, note])
 

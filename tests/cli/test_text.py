@@ -82,7 +82,7 @@ def test_the_data_are_shown_before_training(folder: Path) -> None:
     done = relformer("data", *TEXT[:2], *FILES, "data.most_dropped=0.5", "data.tokenizer.kind=word", cwd=folder)
     out = done.succeeded().out
     assert "│ train    │   200 │" in out and "source lengths" in out and "target lengths" in out
-    assert "1 pairs stand in both train and val_iid" in out
+    assert "1 pair stands in both train and val_iid" in out
     assert "val_iid: 1 pair with an empty target left out (first: val.tsv:4)" in out or "empty" in out
     assert "tokens are not in the vocabulary" in out
     assert not (folder / "runs").exists()

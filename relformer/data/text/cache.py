@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 from relformer.errors import UserError
 from relformer.files import replacing
@@ -43,20 +44,30 @@ def cached(kind: str, key: str, suffix: str, make: Callable[[Path], None], load:
     path = cache_dir() / kind / f"{key}{suffix}"
     if (found := intact(path, load)) is not None:
         return found
+    with filled(path.parent), waited_for(FileLock(path.with_suffix(".lock")), kind):
+        if (found := intact(path, load)) is not None:
+            return found
+        for left in path.parent.glob(f".*{key}.*.tmp{suffix}"):
+            left.unlink()  # of a process that was killed: whoever holds the lock is the only one to write
+        with replacing(path) as temporary:
+            make(temporary)
+    return load(path)
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[Path]:
+    """A folder of the cache to write into.
+
+    Raises:
+        UserError: it can't be written.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with waited_for(FileLock(path.with_suffix(".lock")), kind):
-            if (found := intact(path, load)) is not None:
-                return found
-            for left in path.parent.glob(f".*{key}.*.tmp{suffix}"):
-                left.unlink()  # of a process that was killed: whoever holds the lock is the only one to write
-            with replacing(path) as temporary:
-                make(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
     except OSError as error:
         raise UserError(
-            f"{path.parent} can't hold tokenised data ({error.strerror or error}); set {FOLDER} to a folder with room"
+            f"{folder} can't hold tokenised data ({error.strerror or error}); set {FOLDER} to a folder with room"
         ) from None
-    return load(path)
 
 
 def intact(path: Path, load: Callable[[Path], T]) -> T | None:
@@ -70,7 +81,7 @@ def intact(path: Path, load: Callable[[Path], T]) -> T | None:
         return None
 
 
-def waited_for(lock: FileLock, kind: str) -> AcquireReturnProxy:
+def waited_for(lock: FileLock, kind: str) -> AbstractContextManager[Any]:
     """The lock, held. Says so where another process keeps it for longer than a moment."""
     try:
         return lock.acquire(timeout=PATIENCE)

@@ -1,5 +1,6 @@
 """The store: what was read comes back, once and for all, whatever its size; faults leave nothing behind."""
 
+import os
 import pickle
 import threading
 import time
@@ -13,6 +14,7 @@ from filelock import FileLock
 from relformer.data.text import store
 from relformer.data.text.cache import cached
 from relformer.data.text.notes import Notes
+from relformer.data.text.pipes import kept
 from relformer.data.text.store import Column, Pair, stored
 from relformer.data.text.tokenizer import Tokenizer, TokenizerOptions, train_tokenizer
 from relformer.errors import UserError
@@ -171,3 +173,6 @@ def test_a_cache_that_can_not_be_written_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("RELFORMER_CACHE", str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"can't hold tokenised data .*; set RELFORMER_CACHE to a folder with room"):
         stored(Lines(pairs(3)), words(), words())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"file/pipes can't hold tokenised data .*; set RELFORMER_CACHE"):
+        kept(tmp_path / "pipe")

@@ -11,7 +11,7 @@ import numpy as np
 
 import relformer.data.tasks  # noqa: F401  registers tasks and sources of text
 from relformer.data.batching import Frame
-from relformer.data.encoded import Corpus, EncodedSet
+from relformer.data.encoded import Corpus, EncodedSet, chained
 from relformer.data.mixing import Mixture
 from relformer.data.planning import ByNumber, ByTokens, Order
 from relformer.data.task import Source
@@ -176,7 +176,7 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     sets = {name: each for name, each in sets.items() if len(each) or name not in ("val_iid", "test_iid")}
     seen: list[np.ndarray] = []
     for kind in ("test", "val"):
-        longer = concatenated(parts[kind])
+        longer = chained(parts[kind])
         fresh = np.unique(longer.hashes, return_index=True)[1]
         fresh = np.sort(fresh[~np.isin(longer.hashes[fresh], np.concatenate(seen))] if seen else fresh)
         seen.append(longer.hashes)
@@ -187,16 +187,3 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     note += f"; {twice:,} repetitions of longer ones are left out" if twice else ""
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return replace(corpus, sets={name: sets[name] for name in order}, notes=[*corpus.notes, note])
-
-
-def concatenated(parts: list[EncodedSet]) -> EncodedSet:
-    """The examples of several sets one after another, read into memory."""
-    positions = [list(p) for each in parts if each.positions is not None for p in each.positions]
-    return EncodedSet(
-        [s for each in parts for s in each.sources],
-        [t for each in parts for t in each.targets],
-        np.concatenate([each.source_lengths for each in parts]),
-        np.concatenate([each.target_lengths for each in parts]),
-        positions or None,
-        hashes=np.concatenate([each.hashes for each in parts]),
-    )

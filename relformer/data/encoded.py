@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relformer.data.vocabulary import Coder
+from relformer.errors import UserError
 
 Ids = Sequence[int]
 Integers = NDArray[np.int64]
@@ -104,6 +105,42 @@ class Rows(Sequence[Ids]):
     def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
         ids = self.of[int(self.rows[row])]
         return ids if self.longest is None else ids[: self.longest]
+
+
+def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
+    """Several corpora as one set, each example marked with the number of its own.
+
+    Raises:
+        UserError: some have positions and some have none.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    positions = [each.positions for each in parts if each.positions is not None]
+    if positions and len(positions) < len(parts):
+        raise UserError("some pairs of a set have positions and some have none; give them to all or to none")
+    return EncodedSet(
+        Chain([each.sources for each in parts]),
+        Chain([each.targets for each in parts]),
+        np.concatenate([each.source_lengths for each in parts]),
+        np.concatenate([each.target_lengths for each in parts]),
+        Chain(positions) if positions else None,
+        np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
+        hashes=np.concatenate([each.hashes for each in parts]),
+    )
+
+
+class Chain(Sequence[Ids]):
+    """Sequences one after another."""
+
+    def __init__(self, parts: Sequence[Sequence[Ids]]) -> None:
+        self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.parts[number][row - int(self.starts[number])]
 
 
 def counted(sequences: Sequence[Ids]) -> Integers:

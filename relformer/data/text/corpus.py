@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from relformer.data.encoded import Corpus, EncodedSet, Ids
+from relformer.data.encoded import Corpus, EncodedSet, Ids, chained
 from relformer.data.mixing import shares
 from relformer.data.text.cache import cached, key_of
 from relformer.data.text.notes import Notes
@@ -55,6 +55,7 @@ def text_corpus(
         sets["train"].shares = mixed(sets["train"], weights, temperature, found["train"])
     if options.join is not None:
         given |= join(options.join, sets, source.joiner, target.joiner, notes, given)
+    notes += position_notes(sets)
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return Corpus(source, target, {name: sets[name] for name in order}, notes, given)
 
@@ -148,6 +149,13 @@ def within(
     return examples.select(np.flatnonzero(~longer)), [f"{name}: {said}; left out"], count
 
 
+def position_notes(sets: Mapping[str, EncodedSet]) -> Iterator[str]:
+    """Where some sets have positions of their own and others do not."""
+    without = [name for name, each in sets.items() if each.positions is None]
+    if without and (having := [name for name in sets if name not in without]):
+        yield f"positions are given in {', '.join(having)}, but counted in {', '.join(without)}"
+
+
 def refuse_loss(options: TextSource, name: str, kept: int, dropped: int) -> None:
     """Raises UserError where more than `most_dropped` of a set was left out."""
     if dropped > options.most_dropped * (kept + dropped):
@@ -206,38 +214,6 @@ def mixed(train: EncodedSet, weights: Any, temperature: float | None, corpora: S
         rule = "by data.limit, which counts from the first corpus on, or data.max_length"
         raise UserError(f"{corpora[sizes.index(0)].name} is left without a training pair {rule}")
     return shares(sizes, weights, temperature)
-
-
-def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
-    """Several corpora as one set, each example marked with the number of its own."""
-    if len(parts) == 1:
-        return parts[0]
-    positions = [each.positions for each in parts if each.positions is not None]
-    if positions and len(positions) < len(parts):
-        raise UserError("some corpora of a set have positions and some have none; give them to all or to none")
-    return EncodedSet(
-        Chain([each.sources for each in parts]),
-        Chain([each.targets for each in parts]),
-        np.concatenate([each.source_lengths for each in parts]),
-        np.concatenate([each.target_lengths for each in parts]),
-        Chain(positions) if positions else None,
-        np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
-        hashes=np.concatenate([each.hashes for each in parts]),
-    )
-
-
-class Chain(Sequence[Ids]):
-    """Sequences one after another."""
-
-    def __init__(self, parts: Sequence[Sequence[Ids]]) -> None:
-        self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
-        number = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return self.parts[number][row - int(self.starts[number])]
 
 
 def join(

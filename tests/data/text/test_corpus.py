@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from relformer.data.corpus import build_corpus, check_corpus, common_options
-from relformer.data.encoded import Corpus
+from relformer.data.encoded import Corpus, Rows
 from relformer.data.planning import ByTokens
 from relformer.data.survey import overlap_notes
 from relformer.errors import OptionError, UserError
@@ -228,6 +228,22 @@ def test_positions_are_not_lost_in_joining(folder: Path) -> None:
     (folder / "placed.jsonl").write_text("".join(rows))
     with pytest.raises(OptionError, match=r"^data.join=2 can't join the positions that val_iid has"):
         corpus(folder, train={"file": "placed.jsonl"}, join=2)
+
+
+def test_positions_in_some_sets_only_are_told_and_never_mixed_up(folder: Path) -> None:
+    rows = [(f"a{' b' * (n % 3)}", f"{n}{' c' * (n % 3)}", list(range(5, 6 + n % 3))) for n in range(60)]
+    texts = [f'{{"source": "{s}", "target": "{t}", "positions": {p}}}\n' for s, t, p in rows]
+    (folder / "placed.jsonl").write_text("".join(texts))
+    made = corpus(folder, train={"file": "placed.jsonl"}, val=named("val"), test=named("val"))
+    assert made.notes[-1] == "positions are given in train, but counted in val_iid, test_iid"
+    with pytest.raises(UserError, match="some pairs of a set have positions and some have none"):
+        corpus(folder, train={"file": "placed.jsonl"}, val=named("val"), test=named("val"), split_by_length=2)
+    split = corpus(folder, train={"file": "placed.jsonl"}, split_by_length=2)
+    for each in split.sets.values():
+        assert each.positions is not None and isinstance(each.sources, Rows)  # views: nothing is read into memory
+        assert [ids[0] for ids in each.positions] == [5] * len(each)
+        assert [len(ids) for ids in each.positions] == each.source_lengths.tolist()
+    assert set(split.sets["test_longer"].target_lengths.tolist()) == {3}
 
 
 def test_sets_with_numbers_and_words_for_names(folder: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 import relformer.data.tasks  # noqa: F401  registers tasks and sources of text
 from relformer.data.batching import Frame
-from relformer.data.encoded import Corpus, EncodedSet, chained
+from relformer.data.encoded import Corpus, EncodedSet, chained, generator
 from relformer.data.mixing import Mixture
 from relformer.data.planning import ByNumber, ByTokens, Order
 from relformer.data.task import Source
@@ -154,7 +154,7 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     whole.
 
     Raises:
-        OptionError: the corpus has longer sets of its own, or nothing is longer.
+        OptionError: the corpus has longer sets of its own, nothing is longer, or all of a corpus that is mixed.
     """
     if taken := [name for name in corpus.sets if name.endswith(("_longer", "_ood"))]:
         rule = f"is for sets of one distribution, but this task has {', '.join(taken)} already; leave it null"
@@ -167,9 +167,13 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
         most = max(int(each.lengths(corpus.length_side).max()) for each in parted.values())
         rule = f"leaves no longer pair: the longest {corpus.length_side} has {most} tokens"
         raise OptionError("split_by_length", longest, rule, "data")
+    train = short["train"]
+    if train.shares is not None and train.corpora is not None and len(np.unique(train.corpora)) < len(train.shares):
+        rule = "leaves nothing of one of the corpora that are mixed; raise it, or leave that corpus out"
+        raise OptionError("split_by_length", longest, rule, "data")
     parts = {kind: [beyond[f"{kind}_iid"]] for kind in ("val", "test")}
     if trained := beyond.get("train"):
-        share = trained.hashes ^ np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+        share = trained.hashes ^ generator(seed).integers(2**63, dtype=np.uint64)
         parts["val"].append(trained.select(np.flatnonzero(share % 10 == 0)))
         parts["test"].append(trained.select(np.flatnonzero(share % 10 != 0)))
     sets = {**corpus.sets, **short}

@@ -147,6 +147,11 @@ def counted(sequences: Sequence[Ids]) -> Integers:
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
 
 
+def generator(*numbers: int) -> np.random.Generator:
+    """Random numbers that hang on these alone, negative ones among them, which numpy itself refuses."""
+    return np.random.default_rng([number % 2**64 for number in numbers])
+
+
 def hashed(source: str, target: str) -> int:
     """A pair's number among 2^64."""
     return int.from_bytes(blake2b(f"{source}\0{target}".encode(), digest_size=8).digest(), "little")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from relformer.data.encoded import Corpus, EncodedSet, Ids, chained
+from relformer.data.encoded import Corpus, EncodedSet, Ids, chained, generator
 from relformer.data.mixing import shares
 from relformer.data.text.cache import cached, key_of
 from relformer.data.text.notes import Notes
@@ -183,7 +183,7 @@ def hold_out(options: TextSource, sets: dict[str, EncodedSet], notes: list[str])
             options.held_out,
             f"can't be taken from {len(once)} different training pairs (at most a tenth); {options.instead}",
         )
-    drawn = np.random.default_rng([options.seed, len(train)]).permutation(once)
+    drawn = generator(options.seed, len(train)).permutation(once)
     for number, name in enumerate(missing):
         sets[name] = train.select(np.sort(drawn[number * size : (number + 1) * size]))
         notes.append(f"{name}: {size:,} pairs held out from training, drawn by data.seed={options.seed}")

@@ -253,6 +253,19 @@ def test_sets_with_numbers_and_words_for_names(folder: Path) -> None:
     assert list(made.sets)[-2:] == ["test_2017", "test_other"]
 
 
+def test_any_integer_is_a_seed(folder: Path) -> None:
+    options: dict[str, Any] = {"train": {**named("train", "more"), "weights": [1, 3]}, "split_by_length": 3}
+    with pytest.raises(
+        OptionError, match=r"^data.split_by_length=2 leaves nothing of one of the corpora that are mixed"
+    ):
+        corpus(folder, **options | {"split_by_length": 2})
+    made, again = (corpus(folder, **options, seed=-1) for _ in range(2))
+    assert texts(made, "val_iid") == texts(again, "val_iid") and texts(made, "val_longer") == texts(again, "val_longer")
+    orders = [common_options({"batch_size": None, "max_tokens": 99}).order(made.sets["train"], s, 1) for s in (-1, 1)]
+    assert [order.batch(0) for order in orders] == [order.batch(0) for order in orders]
+    assert orders[0].batch(0) != orders[1].batch(0)
+
+
 def test_nothing_named(folder: Path) -> None:
     with pytest.raises(OptionError, match=r"^data.train=None names no file"):
         corpus(folder)

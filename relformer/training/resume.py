@@ -116,6 +116,6 @@ def refuse_other_data(path: Path, corpus: Corpus) -> None:
     vocabulary = stored_pair(corpus.source_vocabulary, corpus.target_vocabulary)
     if (then["vocabulary"], then["fingerprint"]) != (vocabulary, corpus.fingerprint):
         raise UserError(
-            f"the training data are not those that {path} was trained on: the files have changed since; restore them, or "
+            f"the training data are not those that {path} was trained on: the files have changed; restore them, or "
             "start a new run directory"
         )

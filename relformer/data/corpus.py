@@ -11,7 +11,7 @@ import numpy as np
 
 import relformer.data.tasks  # noqa: F401  registers tasks and sources of text
 from relformer.data.batching import Frame
-from relformer.data.encoded import Corpus, EncodedSet
+from relformer.data.encoded import Corpus, EncodedSet, chained, generator
 from relformer.data.mixing import Mixture
 from relformer.data.planning import ByNumber, ByTokens, Order
 from relformer.data.task import Source
@@ -93,21 +93,22 @@ def build_task(options: Mapping[str, Any]) -> Source:
     return task
 
 
-def build_corpus(options: Mapping[str, Any], coders: Coders | None = None) -> Corpus:
+def build_corpus(options: Mapping[str, Any], coders: Coders | None = None, train: bool = False) -> Corpus:
     """Generate or read, and encode, the sets of a `data` config.
 
     Args:
         coders: of a trained run, which then read the text, instead of tokenizers trained on it.
+        train: with `coders`, read the training set even where the others can do without it.
 
     Raises:
         UserError: a set without examples, or what `build_task` raises.
     """
-    if coders is None and (checked := _checked.pop(json.dumps(options, sort_keys=True), None)):
+    if coders is None and (checked := _checked.pop(json.dumps(options), None)):
         return checked
     common = common_options(options)
     task = build_task(options)
     try:
-        corpus = task.corpus(coders)
+        corpus = task.corpus(coders, train=coders is None or train or common.split_by_length is not None)
     except OptionError as error:
         raise error.at("data") from None
     if common.split_by_length is not None:
@@ -126,7 +127,7 @@ def check_corpus(options: Mapping[str, Any]) -> Corpus:
     """`build_corpus` ahead of a run of this process, which takes the corpus over."""
     corpus = build_corpus(options)
     _checked.clear()
-    _checked[json.dumps(options, sort_keys=True)] = corpus
+    _checked[json.dumps(options)] = corpus
     return corpus
 
 
@@ -150,50 +151,44 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     """Pairs of more than `longest` tokens (the corpus's `length_side`) leave training and the i.i.d. sets.
 
     Those of `val_iid` and `test_iid` make `val_longer` and `test_longer`; of those in training a tenth, drawn by the
-    seed, joins the former and the rest the latter. A pair that occurs twice goes one way.
+    seed, joins the former and the rest the latter. A pair that occurs twice goes one way, once. Further test sets stay
+    whole.
 
     Raises:
-        OptionError: the corpus has longer sets of its own, or nothing is longer.
+        OptionError: the corpus has longer sets of its own, nothing is longer, or all of a corpus that is mixed.
     """
     if taken := [name for name in corpus.sets if name.endswith(("_longer", "_ood"))]:
         rule = f"is for sets of one distribution, but this task has {', '.join(taken)} already; leave it null"
         raise OptionError("split_by_length", longest, rule, "data")
-    inside = {name: each.lengths(corpus.length_side) <= longest for name, each in corpus.sets.items()}
-    short = {name: each.select(np.flatnonzero(inside[name])) for name, each in corpus.sets.items()}
-    beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in corpus.sets.items()}
+    parted = {name: each for name, each in corpus.sets.items() if name in ("train", "val_iid", "test_iid")}
+    inside = {name: each.lengths(corpus.length_side) <= longest for name, each in parted.items()}
+    short = {name: each.select(np.flatnonzero(inside[name])) for name, each in parted.items()}
+    beyond = {name: each.select(np.flatnonzero(~inside[name])) for name, each in parted.items()}
     if not any(len(each) for each in beyond.values()):
-        most = max(int(each.lengths(corpus.length_side).max()) for each in corpus.sets.values())
+        most = max(int(each.lengths(corpus.length_side).max()) for each in parted.values())
         rule = f"leaves no longer pair: the longest {corpus.length_side} has {most} tokens"
+        raise OptionError("split_by_length", longest, rule, "data")
+    train = short["train"]
+    if train.shares is not None and train.corpora is not None and len(np.unique(train.corpora)) < len(train.shares):
+        rule = "leaves nothing of one of the corpora that are mixed; raise it, or leave that corpus out"
         raise OptionError("split_by_length", longest, rule, "data")
     parts = {kind: [beyond[f"{kind}_iid"]] for kind in ("val", "test")}
     if trained := beyond.get("train"):
-        share = trained.hashes ^ np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+        share = trained.hashes ^ generator(seed).integers(2**63, dtype=np.uint64)
         parts["val"].append(trained.select(np.flatnonzero(share % 10 == 0)))
         parts["test"].append(trained.select(np.flatnonzero(share % 10 != 0)))
-    sets = {name: each for name, each in short.items() if name == "train" or len(each)}
+    sets = {**corpus.sets, **short}
+    sets = {name: each for name, each in sets.items() if len(each) or name not in ("val_iid", "test_iid")}
     seen: list[np.ndarray] = []
     for kind in ("test", "val"):
-        longer = concatenated(parts[kind])
+        longer = chained(parts[kind])
         fresh = np.unique(longer.hashes, return_index=True)[1]
         fresh = np.sort(fresh[~np.isin(longer.hashes[fresh], np.concatenate(seen))] if seen else fresh)
         seen.append(longer.hashes)
         if len(fresh):
             sets[f"{kind}_longer"] = longer.select(fresh)
+    twice = sum(map(len, beyond.values())) - sum(len(sets.get(f"{kind}_longer", ())) for kind in ("val", "test"))
     note = f"split by length: training and i.i.d. pairs have at most {longest} {corpus.length_side} tokens"
+    note += f"; {twice:,} repetitions of longer ones are left out" if twice else ""
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return replace(corpus, sets={name: sets[name] for name in order}, notes=[*corpus.notes, note])
-
-
-def concatenated(parts: list[EncodedSet]) -> EncodedSet:
-    """The examples of several sets one after another, read into memory."""
-    texts = [each.references for each in parts]
-    positions = [list(p) for each in parts if each.positions is not None for p in each.positions]
-    return EncodedSet(
-        [s for each in parts for s in each.sources],
-        [t for each in parts for t in each.targets],
-        np.concatenate([each.source_lengths for each in parts]),
-        np.concatenate([each.target_lengths for each in parts]),
-        positions or None,
-        references=None if any(r is None for r in texts) else [text for each in texts for text in each or ()],
-        hashes=np.concatenate([each.hashes for each in parts]),
-    )

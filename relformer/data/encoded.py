@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relformer.data.vocabulary import Coder
+from relformer.errors import UserError
 
 Ids = Sequence[int]
 Integers = NDArray[np.int64]
 Side = Literal["source", "target"]
+T = TypeVar("T")
 
 
 class EncodedSet:
@@ -124,8 +126,51 @@ class Chosen(Sequence[str]):
         return self.of[int(self.rows[row])]
 
 
+def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
+    """Several corpora as one set, each example marked with the number of its own.
+
+    Raises:
+        UserError: some have positions and some have none.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    positions = [each.positions for each in parts if each.positions is not None]
+    if positions and len(positions) < len(parts):
+        raise UserError("some pairs of a set have positions and some have none; give them to all or to none")
+    references = [each.references for each in parts if each.references is not None]
+    return EncodedSet(
+        Chain([each.sources for each in parts]),
+        Chain([each.targets for each in parts]),
+        np.concatenate([each.source_lengths for each in parts]),
+        np.concatenate([each.target_lengths for each in parts]),
+        Chain(positions) if positions else None,
+        np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
+        hashes=np.concatenate([each.hashes for each in parts]),
+        references=Chain(references) if len(references) == len(parts) else None,
+    )
+
+
+class Chain(Sequence[T]):
+    """Sequences one after another."""
+
+    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
+        self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, row: int) -> T:  # type: ignore[override]  # no slices
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.parts[number][row - int(self.starts[number])]
+
+
 def counted(sequences: Sequence[Ids]) -> Integers:
     return np.fromiter(map(len, sequences), np.int64, len(sequences))
+
+
+def generator(*numbers: int) -> np.random.Generator:
+    """Random numbers that hang on these alone, negative ones among them, which numpy itself refuses."""
+    return np.random.default_rng([number % 2**64 for number in numbers])
 
 
 def hashed(source: str, target: str) -> int:
@@ -152,6 +197,13 @@ class Corpus:
     def trained_length(self) -> int:
         """The longest `length_side` in training, in tokens without BOS and EOS."""
         return int(self.sets["train"].lengths(self.length_side).max())
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the training pairs in their order, as text and as tokens are counted."""
+        train = self.sets["train"]
+        parts = (train.hashes, train.source_lengths, train.target_lengths)
+        return blake2b(b"".join(part.tobytes() for part in parts), digest_size=16).hexdigest()
 
     def evaluation_sets(self, kind: str) -> list[str]:
         """The names of the `val` or `test` sets, in the task's order."""

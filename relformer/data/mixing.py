@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relformer.data.encoded import Integers
+from relformer.data.encoded import Integers, generator
 
 
 class Mixture:
@@ -34,7 +34,7 @@ class Mixture:
         rows, quota = self.rows_of[number], self.quotas[number]
         first, last = epoch * quota, (epoch + 1) * quota
         passes = [
-            np.random.default_rng([self.seed, number, each]).permutation(rows)
+            generator(self.seed, number, each).permutation(rows)
             for each in range(first // len(rows), -(-last // len(rows)))
         ]
         start = first - first // len(rows) * len(rows)

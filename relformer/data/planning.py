@@ -16,7 +16,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from relformer.data.batching import FILLER, Frame, Plan
-from relformer.data.encoded import EncodedSet, Integers
+from relformer.data.encoded import EncodedSet, Integers, generator
 from relformer.data.mixing import Mixture
 
 
@@ -94,7 +94,7 @@ class ByTokens(Order):
 
     def _batches(self, epoch: int) -> list[Integers]:
         rows = np.arange(len(self.source)) if self.mixture is None else self.mixture.rows(epoch)
-        ties = np.random.default_rng([self.seed, epoch]).permutation(len(rows))
+        ties = generator(self.seed, epoch).permutation(len(rows))
         rows = rows[np.lexsort((ties, self.target[rows], self.source[rows]))]
         cuts = self.cuts(np.maximum(self.source[rows], self.target[rows]))
         batches = np.split(rows, cuts)

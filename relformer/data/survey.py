@@ -33,7 +33,8 @@ def overlap_notes(corpus: Corpus) -> Iterator[str]:
     for one, other in combinations(corpus.sets, 2):
         shared = len(np.intersect1d(corpus.sets[one].hashes, corpus.sets[other].hashes))
         if shared:
-            yield f"{shared:,} pairs stand in both {one} and {other}; results on them are not of unseen text"
+            stand = "pair stands" if shared == 1 else "pairs stand"
+            yield f"{shared:,} {stand} in both {one} and {other}; results on them are not of unseen text"
 
 
 def batch_lines(order: Order, steps: int, accumulate: int = 1) -> Iterator[str]:

@@ -28,8 +28,9 @@ class Source(ABC):
     ``data.seed``."""
 
     @abstractmethod
-    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
-        """``train`` and the evaluation sets, encoded; by `coders` where a trained run brings its own.
+    def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
+        """``train`` and the evaluation sets, encoded; by `coders` where a trained run brings its own. Where `train` is
+        not needed, files that have evaluation sets of their own may leave it out.
 
         Evaluation sets are named ``val_*`` or ``test_*``: ``iid`` (held out from the training distribution), ``longer``
         (beyond the trained length) or ``ood`` (another kind of generalisation). A pure function of the options, the
@@ -51,7 +52,7 @@ class Task(Source):
     def sets(self) -> dict[str, list[Example]]:
         """``train`` and the evaluation sets, disjoint from each other and from ``train``."""
 
-    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+    def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
         source = Vocabulary(self.source_tokens)
         target = source if self.target_tokens is self.source_tokens else Vocabulary(self.target_tokens)
         sets = {

@@ -50,7 +50,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         enable_checkpointing=False,
     )
     data = DataModule(corpus, common_options(content["data"]), module.config["seed"])
-    rows = evaluate(trainer, module, data, generate=True)
+    rows = evaluate(trainer, module, data, generate=content["eval"]["generate"])
     tests = {name: r for name, r in rows.items() if name.startswith("test_")}
     side = module.config["length_side"]
     figures = generated_figures(module, corpus, rows)
@@ -84,7 +84,7 @@ def readable_corpus(trained: TrainedRun) -> Corpus:
     if stored_pair(corpus.source_vocabulary, corpus.target_vocabulary) != module.config["vocabulary"]:
         raise UserError("these data have another vocabulary than the run was trained on; leave the task's own options")
     if drawn := set(corpus.sets) - corpus.given - {"train"}:
-        corpus = without_trained(corpus, build_corpus(module.config["data"], trained.coders), sorted(drawn))
+        corpus = without_trained(corpus, build_corpus(module.config["data"], trained.coders, train=True), sorted(drawn))
     positions_needed(module.model, *corpus.longest(options["bos"], options["eos"]))
     return corpus
 

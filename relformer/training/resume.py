@@ -10,6 +10,8 @@ import torch
 from omegaconf import DictConfig
 
 from relformer.config import plain
+from relformer.data.encoded import Corpus
+from relformer.data.vocabulary import stored_pair
 from relformer.errors import UserError
 
 RUN_KEYS = (
@@ -101,4 +103,19 @@ def refuse_other_config(path: Path, parts: dict[str, Any], max_steps: int | None
         raise UserError(
             f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "
             "repeat the first command, or start a new run directory"
+        )
+
+
+def refuse_other_data(path: Path, corpus: Corpus) -> None:
+    """A run goes on with the data it began with, whatever happened to the files they were read from.
+
+    Raises:
+        UserError: the training pairs, or the tokens they are made of, are not those of the checkpoint.
+    """
+    then = read_config(path)
+    vocabulary = stored_pair(corpus.source_vocabulary, corpus.target_vocabulary)
+    if (then["vocabulary"], then["fingerprint"]) != (vocabulary, corpus.fingerprint):
+        raise UserError(
+            f"the training data are not those that {path} was trained on: the files have changed; restore them, or "
+            "start a new run directory"
         )

@@ -30,7 +30,7 @@ from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, read_config, read_step, run_parts
+from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
 
 logger = logging.getLogger("relformer")
 
@@ -50,6 +50,8 @@ def _train(config: DictConfig) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
     corpus = build_corpus(plain(config, "data")["data"])
+    if checkpoint is not None:
+        refuse_other_data(checkpoint, corpus)
     data = DataModule(corpus, common_options(plain(config, "data")["data"]), config.seed)
     trainer = build_trainer(config, run_dir)
     limit_steps(trainer, config, data)
@@ -103,7 +105,7 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
     vocabulary = stored_pair(corpus.source_vocabulary, corpus.target_vocabulary)
     sizes = {"max_steps": max_steps, "trained_length": corpus.trained_length, "length_side": corpus.length_side}
-    return {**run_parts(config), **sizes, "vocabulary": vocabulary}
+    return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
 def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
@@ -198,7 +200,7 @@ def report(
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
-        "config": module.config | {"vocabulary": None},
+        "config": {key: part for key, part in module.config.items() if key not in ("vocabulary", "fingerprint")},
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),

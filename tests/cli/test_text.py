@@ -55,6 +55,9 @@ def test_text_trains_and_is_evaluated_without_its_training_files(folder: Path) -
     again = relformer("train", *TEXT, *FILES, "trainer.max_steps=6", "resume=auto", cwd=folder, env=env).succeeded()
     assert "tokenis" not in again.error + again.out and "trained a tokenizer" not in again.error
     assert {step: loss for step, loss in losses(run).items() if step < 3} == whole
+    (folder / "train.xx").write_text((folder / "train.xx").read_text().replace("cat", "kitten"))
+    changed = relformer("train", *TEXT, *FILES, "trainer.max_steps=9", "resume=auto", cwd=folder, env=env)
+    assert changed.code == 2 and "the training data are not those that" in changed.error
     for name in ("train.en", "train.xx"):
         (folder / name).unlink()
     done = relformer("evaluate", "run", cwd=folder, env=env).succeeded()
@@ -82,7 +85,7 @@ def test_the_data_are_shown_before_training(folder: Path) -> None:
     done = relformer("data", *TEXT[:2], *FILES, "data.most_dropped=0.5", "data.tokenizer.kind=word", cwd=folder)
     out = done.succeeded().out
     assert "│ train    │   200 │" in out and "source lengths" in out and "target lengths" in out
-    assert "1 pairs stand in both train and val_iid" in out
+    assert "1 pair stands in both train and val_iid" in out
     assert "val_iid: 1 pair with an empty target left out (first: val.tsv:4)" in out or "empty" in out
     assert "tokens are not in the vocabulary" in out
     assert not (folder / "runs").exists()

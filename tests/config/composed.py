@@ -17,7 +17,8 @@ prepare()
 
 def composed(*overrides: str) -> DictConfig:
     """A small run's configuration, slots spelt as on the command line."""
-    small = () if GIVEN.intersection(o.removeprefix("data=") for o in overrides) else SMALL
+    given = {o.partition("=")[2] for o in overrides if o.startswith(("data=", "experiment="))}
+    small = () if GIVEN & given else SMALL
     return compose([SLOT.sub(r"\1encoding@\2=", override) for override in (*small, *overrides)])
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.config.composed import GIVEN, checked, composed, groups, names
 SHIPPED = [(group, name) for group in groups() for name in names(group)]
 TOO_LARGE = {("model", "base"), ("model", "big")}
 """Composed only: building them takes too long for a test."""
-ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
+ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}} | {("experiment", "multi30k")}
 """Composed only: what they name is the user's own, or on the hub."""
 
 
@@ -73,9 +74,16 @@ def test_files_and_registry_have_the_same_names() -> None:
 
 
 @pytest.mark.parametrize("name", names("experiment"))
-def test_every_experiment_trains(name: str, tmp_path: Any) -> None:
+def test_every_experiment_trains(name: str, tmp_path: Path) -> None:
+    own = []
+    if name == "multi30k":
+        for part in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
+            for side in ("en", "de"):
+                (tmp_path / f"{part}.{side}").write_text("".join(f"{part} {n} {side}\n" for n in range(40)))
+        own = [f"data.path={tmp_path}", "data.tokenizer.size=300"]
     config = checked(
         f"experiment={name}",
+        *own,
         "trainer.max_steps=2",
         "trainer.accelerator=cpu",
         "logger=csv",

@@ -42,7 +42,7 @@ def test_a_finished_run_takes_another_scaling(run: Path) -> None:
     [
         (
             "encoding.base=500",
-            r"^'encoding.base=500' can't change after training; evaluate takes data, .*scaling.* keys$",
+            r"^'encoding.base=500' can't change after training; what can is data, .*encoding.scaling",
         ),
         ("encoding.scalings.factor=2", r"can't change after training"),
         (

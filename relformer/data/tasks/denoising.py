@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
-
-import numpy as np
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from relformer.data.encoded import Corpus
-from relformer.data.text.corpus import chained, hold_out, trained
+from relformer.data.text.corpus import gathered, hold_out, trained
 from relformer.data.text.corrupted import Corrupted, SentinelTokenizer, pieces
 from relformer.data.text.manual import paragraphs
 from relformer.data.text.notes import Notes
@@ -17,7 +15,7 @@ from relformer.data.text.options import TextSource
 from relformer.data.text.plain import open_plain
 from relformer.data.text.reading import Reading
 from relformer.data.text.span_corruption import SpanCorruption, longest
-from relformer.data.text.store import Pair, Pairs, stored
+from relformer.data.text.store import Pair, Pairs
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError
@@ -39,6 +37,8 @@ class Denoising(TextSource):
             most.
     """
 
+    instead: ClassVar[str] = "give more text"
+
     path: str | None = None
     files: Any = None
     unit: Literal["line", "paragraph"] = "line"
@@ -58,14 +58,11 @@ class Denoising(TextSource):
             if getattr(self, name) is not None:
                 raise OptionError(name, getattr(self, name), "is for pairs; long texts are cut by data.piece")
 
-    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+    def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
         given = SentinelTokenizer(self.text_tokenizer(), self.sentinels) if coders is None else coders[0]
         coder = cast(SentinelTokenizer, given)
-        parts = [stored(each, coder.text, coder.text) for each in self.texts()]
-        sets = {"train": chained([part.examples for part in parts])}
-        notes = [f"train: {line}" for part in parts for line in part.notes.lines()]
-        if self.limit is not None:
-            sets["train"] = sets["train"].select(np.arange(min(self.limit, len(sets["train"]))))
+        texts, notes, _ = gathered(self, "train", self.texts(), coder.text, coder.text)
+        sets = {"train": texts}
         hold_out(self, sets, notes)
         made = {
             name: Corrupted(pieces(texts, self.piece), self.corruption, coder.sentinels, self.seed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from relformer.data.encoded import Corpus
 from relformer.data.text.corpus import text_corpus
@@ -28,6 +28,8 @@ class Hub(TextSource):
         source_column, target_column: columns, or languages within `translation`.
     """
 
+    instead: ClassVar[str] = "name data.val_split and data.test_split"
+
     path: str | None = None
     config: str | None = None
     revision: str | None = None
@@ -37,13 +39,15 @@ class Hub(TextSource):
     source_column: str = "source"
     target_column: str = "target"
 
-    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+    def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
         if not self.path:
             raise OptionError("path", self.path, "names no data set: one on the hub, a folder, or a parquet file")
         splits = {"train": self.train_split, "val_iid": self.val_split, "test_iid": self.test_split}
         found: dict[str, list[Pairs]] = {
             name: [Split(self, split)] for name, split in splits.items() if split is not None or name == "train"
         }
+        if not train and len(found) == len(splits):
+            del found["train"]
         return text_corpus(self, found, coders)  # type: ignore[arg-type]
 
 

@@ -1,5 +1,6 @@
 """The user's own parallel text: files of lines, TSV or JSONL, plain or compressed."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -41,15 +42,16 @@ class TextFiles(TextSource):
     charset: str = "utf-8"
     temperature: float | None = None
 
-    def corpus(self, coders: tuple[Coder, Coder] | None = None) -> Corpus:
+    def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
         if not named(self.train):
             rule = "names no file; give data.train.source and data.train.target, or data.train.file (TSV, JSON lines)"
             raise OptionError("train", None, rule)
+        self.refuse_sets()
         folder = None if self.path is None else Path(self.path)
         reading = Reading(folder, self.format, self.source_column, self.target_column, self.charset, self.on_bad)
         files = {"train": self.train, "val_iid": self.val, "test_iid": self.test}
-        if coders and named(self.val) and named(self.test):
-            del files["train"]  # a trained run is evaluated without it
+        if not train and named(self.val) and named(self.test):
+            del files["train"]
         files |= {f"test_{name}": Files(**each) for name, each in (self.tests or {}).items()}
         options = {"val_iid": "data.val", "test_iid": "data.test", "train": "data.train"}
         found = {
@@ -61,6 +63,21 @@ class TextFiles(TextSource):
             if named(each)
         }
         return text_corpus(self, found, coders, self.train.weights, self.temperature)  # type: ignore[arg-type]
+
+    def refuse_sets(self) -> None:
+        """Raises OptionError where a set can't be called so, is no mapping, or has what only training has."""
+        tests = {} if self.tests is None else self.tests
+        if not isinstance(tests, dict) or not all(isinstance(each, dict) for each in tests.values()):
+            raise OptionError("tests", tests, "must be sets by name, such as {2017: {source: a.en, target: a.de}}")
+        for name, each in tests.items():
+            if name == "iid" or not re.fullmatch(r"\w[\w-]*", str(name)):
+                rule = "is no name of a further set: letters, digits, _ and -, but not iid, which is data.test"
+                raise OptionError("tests", name, rule)
+            if odd := set(map(str, each)) - {"source", "target", "file"}:
+                raise OptionError(f"tests.{name}", each, f"has {min(odd)!r}; it takes source and target, or file")
+        for name in ("val", "test"):
+            if (weights := getattr(self, name).weights) is not None:
+                raise OptionError(f"{name}.weights", weights, "is for training alone: every pair of a set counts once")
 
 
 def named(files: Files) -> bool:

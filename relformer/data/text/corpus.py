@@ -6,12 +6,13 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
-from relformer.data.encoded import Corpus, EncodedSet, Ids
+from relformer.data.encoded import Corpus, EncodedSet, Ids, chained, generator
 from relformer.data.mixing import shares
 from relformer.data.text.cache import cached, key_of
 from relformer.data.text.notes import Notes
@@ -23,14 +24,13 @@ from relformer.files import write_text
 
 logger = logging.getLogger("relformer")
 Coders = tuple[Tokenizer, Tokenizer]
-T = TypeVar("T")
 
 
 def text_corpus(
     options: TextSource,
     found: Mapping[str, list[Pairs]],
     coders: Coders | None,
-    weights: Sequence[float] | None = None,
+    weights: Any = None,
     temperature: float | None = None,
 ) -> Corpus:
     """The sets of these text pairs, encoded.
@@ -44,24 +44,39 @@ def text_corpus(
     source, target = coders or tokenizers(options.tokenizer, found["train"])
     sets, notes = {}, []
     for name, corpora in found.items():
-        parts = [stored(each, source, target) for each in corpora]
-        examples = chained([part.examples for part in parts])
-        dropped = sum(part.notes.dropped for part in parts)
-        notes += [f"{name}: {line}" for part in parts for line in part.notes.lines()]
-        notes += unknown_notes(name, parts)
-        if name == "train" and options.limit is not None:
-            examples = examples.select(np.arange(min(options.limit, len(examples))))
-        sets[name], lines, too_long = within(options, examples, name)
+        examples, lines, dropped = gathered(options, name, corpora, source, target)
+        notes += lines
+        sets[name], lines, too_long = within(options, examples, name, corpora)
         notes += lines
         refuse_loss(options, name, len(sets[name]), dropped + too_long)
     given = frozenset(sets) - {"train"}
     hold_out(options, sets, notes)
-    if "train" in sets and sets["train"].corpora is not None:
+    if "train" in sets:
         sets["train"].shares = mixed(sets["train"], weights, temperature, found["train"])
     if options.join is not None:
-        join(options.join, sets, source.joiner, target.joiner)
+        given |= join(options.join, sets, source.joiner, target.joiner, notes, given)
+    notes += position_notes(sets)
     order = sorted(sets, key=lambda name: ("train", "val", "test").index(name.split("_")[0]))
     return Corpus(source, target, {name: sets[name] for name in order}, notes, given)
+
+
+def gathered(
+    options: TextSource, name: str, corpora: Sequence[Pairs], source: Tokenizer, target: Tokenizer
+) -> tuple[EncodedSet, list[str], int]:
+    """A set's examples, what to say of them, and how many besides them were left out when they were read.
+
+    Raises:
+        UserError: too many were.
+    """
+    parts = [stored(each, source, target) for each in corpora]
+    examples = chained([part.examples for part in parts])
+    notes = [f"{name}: {line}" for part in parts for line in part.notes.lines()]
+    notes += unknown_notes(name, parts)
+    dropped = sum(part.notes.dropped for part in parts)
+    refuse_loss(options, name, len(examples), dropped)
+    if name == "train" and options.limit is not None and options.limit < len(examples):
+        return examples.select(np.arange(options.limit)), notes, 0  # those left out are of the whole text
+    return examples, notes, dropped
 
 
 def tokenizers(options: TokenizerOptions, corpora: Sequence[Pairs]) -> Coders:
@@ -97,7 +112,7 @@ def trained(options: TokenizerOptions, corpora: Sequence[Pairs], sides: tuple[st
             len(made),
         )
 
-    return Tokenizer(cached("tokenizers", key, ".json", make).read_text(encoding="utf-8"))
+    return cached("tokenizers", key, ".json", make, Tokenizer.load)
 
 
 def unknown_notes(name: str, parts: Sequence[Stored]) -> Iterator[str]:
@@ -106,7 +121,9 @@ def unknown_notes(name: str, parts: Sequence[Stored]) -> Iterator[str]:
         yield f"{name}: {unknown:,} of {tokens:,} tokens are not in the vocabulary ({unknown / tokens:.2%})"
 
 
-def within(options: TextSource, examples: EncodedSet, name: str) -> tuple[EncodedSet, list[str], int]:
+def within(
+    options: TextSource, examples: EncodedSet, name: str, corpora: Sequence[Pairs]
+) -> tuple[EncodedSet, list[str], int]:
     """The examples within `max_length`, what to say of the others, and how many were left out.
 
     Raises:
@@ -121,13 +138,22 @@ def within(options: TextSource, examples: EncodedSet, name: str) -> tuple[Encode
     said = f"{count:,} of {len(examples):,} pairs ({share}) have more than data.max_length={options.max_length} tokens"
     if options.on_too_long == "error":
         row = int(np.argmax(np.maximum(examples.source_lengths, examples.target_lengths)))
+        # Places are not stored, so what is wrong is read once more.
+        longest = next(islice((pair for each in corpora for pair in each.read(Notes())), row, None))
         raise UserError(
-            f"{name}: {said}, the longest {examples.source_lengths[row]} and {examples.target_lengths[row]} (pair "
-            f"{row + 1}); raise data.max_length, or set data.on_too_long to drop or truncate"
+            f"{name}: {said}, the longest {examples.source_lengths[row]} and {examples.target_lengths[row]} "
+            f"({longest.where}); raise data.max_length, or set data.on_too_long to drop or truncate"
         )
     if options.on_too_long == "truncate":
         return examples.cut(options.max_length), [f"{name}: {said}; cut off there"], 0
     return examples.select(np.flatnonzero(~longer)), [f"{name}: {said}; left out"], count
+
+
+def position_notes(sets: Mapping[str, EncodedSet]) -> Iterator[str]:
+    """Where some sets have positions of their own and others do not."""
+    without = [name for name, each in sets.items() if each.positions is None]
+    if without and (having := [name for name in sets if name not in without]):
+        yield f"positions are given in {', '.join(having)}, but counted in {', '.join(without)}"
 
 
 def refuse_loss(options: TextSource, name: str, kept: int, dropped: int) -> None:
@@ -155,82 +181,69 @@ def hold_out(options: TextSource, sets: dict[str, EncodedSet], notes: list[str])
         raise OptionError(
             "held_out",
             options.held_out,
-            f"can't be taken from {len(once)} different training pairs (at most a tenth); give data.val and data.test",
+            f"can't be taken from {len(once)} different training pairs (at most a tenth); {options.instead}",
         )
-    drawn = np.random.default_rng([options.seed, len(train)]).permutation(once)
+    drawn = generator(options.seed, len(train)).permutation(once)
     for number, name in enumerate(missing):
         sets[name] = train.select(np.sort(drawn[number * size : (number + 1) * size]))
         notes.append(f"{name}: {size:,} pairs held out from training, drawn by data.seed={options.seed}")
     sets["train"] = train.select(np.setdiff1d(np.arange(len(train)), drawn[: size * len(missing)]))
 
 
-def mixed(
-    train: EncodedSet, weights: Sequence[float] | None, temperature: float | None, corpora: Sequence[Pairs]
-) -> list[float] | None:
+def mixed(train: EncodedSet, weights: Any, temperature: float | None, corpora: Sequence[Pairs]) -> list[float] | None:
     """The share of each training corpus in an epoch; None: each pair once.
 
     Raises:
-        OptionError: weights that fit no corpora.
+        OptionError: weights that do not fit the corpora.
+        UserError: a corpus of which nothing is left.
     """
-    if weights is not None and (len(weights) != len(corpora) or min(weights) <= 0):
-        rule = f"must be {len(corpora)} positive numbers, one a corpus: {', '.join(c.name for c in corpora)}"
-        raise OptionError("train.weights", list(weights), rule)
+    if weights is not None and not (
+        isinstance(weights, list)
+        and len(weights) == len(corpora)
+        and all(type(weight) in (int, float) and 0 < weight < np.inf for weight in weights)
+    ):
+        numbers = f"{len(corpora)} positive numbers" if len(corpora) > 1 else "a list of one positive number"
+        rule = f"must be {numbers}, one a corpus: {', '.join(c.name for c in corpora)}"
+        raise OptionError("train.weights", weights, rule)
     if temperature is not None and temperature <= 0:
         raise OptionError("temperature", temperature, "must be positive; 1 mixes by size, more evens out, 5 is usual")
-    assert train.corpora is not None
+    if train.corpora is None:
+        return None
     sizes = np.bincount(train.corpora, minlength=len(corpora)).tolist()
     if 0 in sizes:
-        raise UserError(f"{corpora[sizes.index(0)].name} gives no training pair")
+        rule = "by data.limit, which counts from the first corpus on, or data.max_length"
+        raise UserError(f"{corpora[sizes.index(0)].name} is left without a training pair {rule}")
     return shares(sizes, weights, temperature)
 
 
-def chained(parts: Sequence[EncodedSet]) -> EncodedSet:
-    """Several corpora as one set, each example marked with the number of its own."""
-    if len(parts) == 1:
-        return parts[0]
-    positions = [each.positions for each in parts if each.positions is not None]
-    if positions and len(positions) < len(parts):
-        raise UserError("some corpora of a set have positions and some have none; give them to all or to none")
-    return EncodedSet(
-        Chain([each.sources for each in parts]),
-        Chain([each.targets for each in parts]),
-        np.concatenate([each.source_lengths for each in parts]),
-        np.concatenate([each.target_lengths for each in parts]),
-        Chain(positions) if positions else None,
-        np.repeat(np.arange(len(parts)), [len(each) for each in parts]),
-        hashes=np.concatenate([each.hashes for each in parts]),
-        references=Chain([each.references for each in parts if each.references is not None]),
-    )
+def join(
+    count: int, sets: dict[str, EncodedSet], source: Ids, target: Ids, notes: list[str], given: frozenset[str]
+) -> set[str]:
+    """Make `val_longer` and `test_longer`: the i.i.d. pairs, `count` neighbours joined to one on both sides. Returns
+    which of them are made of `given` sets alone.
 
-
-class Chain(Sequence[T]):
-    """Sequences one after another."""
-
-    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
-        self.parts, self.starts = parts, np.cumsum([0, *map(len, parts)])
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def __getitem__(self, row: int) -> T:  # type: ignore[override]  # no slices
-        number = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return self.parts[number][row - int(self.starts[number])]
-
-
-def join(count: int, sets: dict[str, EncodedSet], source: Ids, target: Ids) -> None:
-    """Make `val_longer` and `test_longer`: the i.i.d. pairs, `count` neighbours joined to one on both sides."""
+    Raises:
+        OptionError: the sets are there already, are too small, or have positions, of which none are known when joined.
+    """
     for kind in ("val", "test"):
-        examples = sets[f"{kind}_iid"]
+        examples, name = sets[f"{kind}_iid"], f"{kind}_longer"
+        if name in sets:
+            raise OptionError("join", count, f"makes {name}, which is given already; leave one of them out")
+        if examples.positions is not None:
+            raise OptionError("join", count, f"can't join the positions that {kind}_iid has; leave out one of them")
         groups = np.arange(len(examples) // count * count).reshape(-1, count)
         if not len(groups):
             raise OptionError("join", count, f"is more than {kind}_iid has pairs, {len(examples)}")
-        sets[f"{kind}_longer"] = EncodedSet(
+        if rest := len(examples) % count:
+            notes.append(f"{name}: the last {rest} of {kind}_iid make no group of {count} and are left out of it")
+        sets[name] = EncodedSet(
             [joined([examples.sources[row] for row in group], source) for group in groups.tolist()],
             [joined([examples.targets[row] for row in group], target) for group in groups.tolist()],
             references=None
             if (texts := examples.references) is None
             else [" ".join(texts[row] for row in group) for group in groups.tolist()],
         )
+    return {f"{kind}_longer" for kind in ("val", "test") if f"{kind}_iid" in given}
 
 
 def joined(parts: Sequence[Ids], between: Ids) -> list[int]:

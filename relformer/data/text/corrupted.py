@@ -51,7 +51,7 @@ class Corrupted(EncodedSet):
     def __init__(self, texts: EncodedSet, options: SpanCorruption, sentinels: Sequence[int], seed: int) -> None:
         self.texts, self.options, self.sentinels, self.seed = texts, options, sentinels, seed
         by_length = {int(length): lengths(int(length), options) for length in np.unique(texts.source_lengths)}
-        both = np.array([by_length[length] for length in texts.source_lengths.tolist()]).reshape(-1, 2)
+        both = np.array([by_length[length] for length in texts.source_lengths.tolist()], np.int64).reshape(-1, 2)
         super().__init__(
             Side(self, 0), Side(self, 1), both[:, 0], both[:, 1], hashes=texts.hashes, corpora=texts.corpora
         )

@@ -6,6 +6,7 @@ passed.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 from relformer.errors import UserError
 from relformer.registry import did_you_mean
 
+logger = logging.getLogger("relformer")
 _BATCH = 1000
 _LOCAL = (".parquet", ".arrow")
 
@@ -54,6 +56,11 @@ def _library(module: str) -> Any:
 
 def _download(path: str, name: str | None, split: str | None, revision: str | None) -> Any:
     datasets = _library("datasets")
+    if not datasets.config.HF_HUB_OFFLINE:
+        logger.info("looking for %s on the Hugging Face hub", path)
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    hub.setLevel(logging.ERROR)  # it would tell of each attempt; what matters is the last one
     try:
         return datasets.load_dataset(path, name, split=split, revision=revision)
     except ConnectionError as error:
@@ -64,6 +71,8 @@ def _download(path: str, name: str | None, split: str | None, revision: str | No
     except (ValueError, FileNotFoundError, RuntimeError) as error:
         # What is wrong with a name, a configuration, a split, a revision, or a data set that is a script.
         raise UserError(f"the hub's data set {path!r} can't be loaded: {_message(error)}") from None
+    finally:
+        hub.setLevel(level)
 
 
 def _message(error: Exception) -> str:

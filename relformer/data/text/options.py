@@ -1,7 +1,7 @@
 """What every source of text can be told. Not postponed annotations: the registry reads them from subclasses too."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from relformer.data.task import Source
 from relformer.data.text.tokenizer import TokenizerOptions
@@ -23,6 +23,9 @@ class TextSource(Source):
         held_out: pairs of the training text for validation and again for testing, where no files are given for them.
         join: make `val_longer` and `test_longer` of the i.i.d. pairs, so many in a row joined to one.
     """
+
+    instead: ClassVar[str] = "give data.val and data.test"
+    """What to do where nothing can be held out."""
 
     seed: int = field(default=0, kw_only=False)
     label: str = "text"

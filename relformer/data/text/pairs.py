@@ -83,7 +83,7 @@ class PairFiles(CorpusFiles):
                     read = READERS[_format(path, first, self.reading)]
                     yield from read(path, chain([first], blocks), self.reading, notes)
         if notes.total - notes.dropped == kept:
-            raise UserError(f"{self.paths[0]} gives no pair: {'; '.join(notes.lines()) or 'it is empty'}")
+            raise UserError(f"{self.paths[0]} gives no pair: {'; '.join(notes.lines()) or 'it has no rows'}")
 
 
 def open_pairs(files: Files, reading: Reading, option: str) -> list[PairFiles]:

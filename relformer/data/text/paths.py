@@ -30,7 +30,7 @@ def resolve(spec: str | Sequence[str], folder: Path | None, option: str) -> list
         raise UserError(f"{option}={spec!r} must be a file name, a glob or a list of them")
     root = Path(os.path.abspath(folder.expanduser() if folder else "."))
     if not root.is_dir():
-        raise UserError(f"{option}: the folder {root} does not exist{_nearest(root)}")
+        raise UserError(f"{option}: the folder {root} does not exist{_nearest(root)}; set data.path")
     return [_checked(_found(root, os.path.expanduser(item), option), option) for item in items]
 
 

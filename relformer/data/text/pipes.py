@@ -8,7 +8,7 @@ import tempfile
 from hashlib import blake2b
 from pathlib import Path
 
-from relformer.data.text.cache import cache_dir
+from relformer.data.text.cache import cache_dir, filled
 from relformer.data.text.opening import readable_once
 from relformer.errors import UserError
 
@@ -17,20 +17,20 @@ def kept(path: Path) -> Path:
     """The path itself, or for a pipe the path of a copy, named by its content.
 
     Raises:
-        UserError: several processes would read one pipe.
+        UserError: several processes would read one pipe, or the copy can't be written.
     """
     if not readable_once(path):
         return path
     if int(os.environ.get("LOCAL_RANK", "0")) or int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(f"{path} can be read only once, but every device's process reads the data; write it to a file")
-    folder = cache_dir() / "pipes"
-    folder.mkdir(parents=True, exist_ok=True)
     content = blake2b(digest_size=16)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy, path.open("rb") as pipe:
+    with filled(cache_dir() / "pipes") as folder, tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
         try:
-            while block := pipe.read(1 << 20):
-                content.update(block)
-                copy.write(block)
+            with path.open("rb") as pipe:
+                while block := pipe.read(1 << 20):
+                    content.update(block)
+                    copy.write(block)
+            copy.close()
             target = folder / content.hexdigest() / path.name
             target.parent.mkdir(exist_ok=True)
             shutil.move(copy.name, target)

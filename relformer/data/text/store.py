@@ -69,8 +69,7 @@ def stored(pairs: Pairs, source: Tokenizer, target: Tokenizer) -> Stored:
         UserError: a fault of the text, by file and line; nothing is kept then.
     """
     key = key_of(FORMAT, pairs.digest(), source.json, target.json)
-    path = cached("corpora", key, ".arrow", lambda temporary: write(temporary, pairs, source, target))
-    return load(path)
+    return cached("corpora", key, ".arrow", lambda temporary: write(temporary, pairs, source, target), load)
 
 
 def write(path: Path, pairs: Pairs, source: Tokenizer, target: Tokenizer) -> None:
@@ -184,6 +183,7 @@ def batches(path: Path) -> list[pa.RecordBatch]:
 
 
 def load(path: Path) -> Stored:
+    """Raises ValueError, KeyError, TypeError or OSError where the file is damaged."""
     source, target = Column(path, "source"), Column(path, "target")
     reader = pa.ipc.open_file(pa.memory_map(str(path)))
     last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)

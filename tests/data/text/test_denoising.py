@@ -13,7 +13,7 @@ from relformer.data.encoded import Corpus, EncodedSet
 from relformer.data.text.corrupted import Corrupted, SentinelTokenizer, pieces
 from relformer.data.text.span_corruption import SpanCorruption, restore
 from relformer.data.vocabulary import restored_pair, stored_pair
-from relformer.errors import OptionError
+from relformer.errors import OptionError, UserError
 
 SENTINELS = range(999, 899, -1)
 
@@ -80,6 +80,24 @@ def test_the_users_text(tmp_path: Path) -> None:
     coder = cast(SentinelTokenizer, made.source_vocabulary)
     ids = coder.encode("and a literal <extra_id_0> in text")
     assert max(ids) < len(coder.text)
+
+
+def test_lines_left_out_count_against_the_most(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"".join(b"line %d of text\n" % n for n in range(80)) + b"\0\n" * 20)
+    options = {"path": str(tmp_path), "files": "a.txt", "tokenizer": {"kind": "word", "size": 60}, "on_bad": "skip"}
+    with pytest.raises(UserError, match=r"^train: 20 of 100 pairs \(20%\) would be left out"):
+        corpus(**options)
+    made = corpus(**options, most_dropped=0.2, held_out=1)
+    assert any("tokens are not in the vocabulary" in note for note in made.notes)
+    with pytest.raises(OptionError, match=r"can't be taken from 2 different .* \(at most a tenth\); give more text$"):
+        corpus(**options, most_dropped=0.2, limit=2)
+
+
+def test_nothing_but_long_texts_beside_held_out_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"{n} " * 20 + "\n" for n in range(80)))
+    made = corpus(path=str(tmp_path), files="a.txt", tokenizer={"kind": "word"}, held_out=1)
+    rows = made.sets["val_iid"].select(np.flatnonzero(made.sets["val_iid"].target_lengths < 0))
+    assert len(rows) == 0 and rows.target_lengths.dtype == np.int64
 
 
 def test_it_travels_in_checkpoints() -> None:

@@ -1,6 +1,7 @@
 """Pairs out of what the `datasets` library reads; no network."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import relformer
+from relformer.data.corpus import build_corpus
 from relformer.data.text import hub_tables
 from relformer.data.text.hub import HubPairs
 from relformer.errors import OptionError, UserError
@@ -234,6 +236,34 @@ def test_faults_of_the_hub_are_one_line(monkeypatch, fault, said):
     with pytest.raises(UserError, match=said) as caught:
         HubPairs("wmt14", split="train")
     assert "\n" not in str(caught.value)
+
+
+def test_only_the_end_of_its_attempts_is_told(monkeypatch, caplog):
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+
+    def load_dataset(*args, **options):
+        hub.warning("Retrying in 8s [Retry 5/5].")
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError, match="can't be reached"):
+        HubPairs("wmt14", split="train")
+    assert "Retrying" not in caplog.text and hub.level == level
+
+
+def test_a_trained_run_is_evaluated_without_its_training_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELFORMER_CACHE", str(tmp_path / "cache"))
+    for split in ("train", "validation", "test"):
+        parquet(tmp_path / "texts" / f"{split}.parquet", nested([(f"{split} {n}", str(n)) for n in range(3)]))
+    options = {"name": "hub", "seed": 0, "path": str(tmp_path / "texts"), "source_column": "en", "target_column": "de"}
+    made = build_corpus({**options, "tokenizer": {"kind": "word"}})
+    assert list(made.sets) == ["train", "val_iid", "test_iid"]
+    (tmp_path / "texts" / "train.parquet").unlink()
+    again = build_corpus(options, (made.source_vocabulary, made.target_vocabulary))
+    assert list(again.sets["test_iid"].sources) == list(made.sets["test_iid"].sources)
+    with pytest.raises(UserError, match=r"no file name in .* has the split 'train'"):
+        build_corpus(options | {"val_split": None}, (made.source_vocabulary, made.target_vocabulary))
 
 
 def test_a_missing_library_is_answered_with_the_extra(monkeypatch):

@@ -254,7 +254,11 @@ def test_files_that_cannot_be_read_are_one_line_with_the_absolute_path(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(gzip.compress(b""), "it is empty"), (b"\xef\xbb\xbf", "it is empty"), (b"\n\n", "2 pairs with both sides empty")],
+    [
+        (gzip.compress(b""), "it has no rows"),
+        (b"\xef\xbb\xbf", "it has no rows"),
+        (b"\n\n", "2 pairs with both sides empty"),
+    ],
 )
 def test_a_corpus_without_a_pair_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     """gector#17: "size of raw dataset is 0", found late."""

@@ -112,5 +112,5 @@ def test_a_glob_never_takes_half_of_the_parts(folder: Path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"o: the folder {tmp_path}/nowhere does not exist"):
+    with pytest.raises(UserError, match=f"o: the folder {tmp_path}/nowhere does not exist; .*; set data.path"):
         resolve("a", tmp_path / "nowhere", "o")

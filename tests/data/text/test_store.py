@@ -1,17 +1,24 @@
 """The store: what was read comes back, once and for all, whatever its size; faults leave nothing behind."""
 
+import os
 import pickle
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from filelock import FileLock
 
 from relformer.data.text import store
+from relformer.data.text.cache import cached
 from relformer.data.text.notes import Notes
+from relformer.data.text.pipes import kept
 from relformer.data.text.store import Column, Pair, stored
 from relformer.data.text.tokenizer import Tokenizer, TokenizerOptions, train_tokenizer
 from relformer.errors import UserError
+from relformer.files import write_text
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 
@@ -121,8 +128,51 @@ def test_positions_go_with_their_tokens(cache: Path) -> None:
         stored(Lines(made, "none"), words(), words())
 
 
+@pytest.mark.parametrize("content", [b"", b"ARROW1", None])
+def test_a_damaged_file_is_made_again(cache: Path, content: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    lines, coder = Lines(pairs(9)), words()
+    stored(lines, coder, coder)
+    (path,) = (cache / "corpora").glob("*.arrow")
+    path.write_bytes(path.read_bytes()[:-9] if content is None else content)
+    assert [coder.decode(ids) for ids in stored(lines, coder, coder).examples.sources] == [p.source for p in pairs(9)]
+    assert lines.reads == 2 and f"{path} is damaged and is made again" in caplog.text
+    stored(lines, coder, coder)
+    assert lines.reads == 2
+
+
+def test_what_a_killed_process_left_is_cleared(cache: Path) -> None:
+    lines, coder = Lines(pairs(9)), words()
+    stored(lines, coder, coder)
+    (path,) = (cache / "corpora").glob("*.arrow")
+    path.rename(path.with_name(f".{path.stem}.1.tmp.arrow"))
+    stored(lines, coder, coder)
+    assert sorted(p.suffix for p in path.parent.iterdir()) == [".arrow", ".lock"] and path.exists()
+
+
+def test_waiting_for_another_process_is_said(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "relformer")
+    monkeypatch.setattr("relformer.data.text.cache.PATIENCE", 0.05)
+    (cache / "things").mkdir(parents=True)
+    held = threading.Event()
+
+    def hold() -> None:
+        with FileLock(cache / "things" / "key.lock"):
+            held.set()
+            time.sleep(0.3)
+
+    threading.Thread(target=hold).start()
+    held.wait()
+    assert cached("things", "key", ".txt", lambda path: write_text(path, "made"), Path.read_text) == "made"
+    assert "waiting for another process, which makes the same of the things" in caplog.text
+
+
 def test_a_cache_that_can_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("RELFORMER_CACHE", str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"can't hold tokenised data .*; set RELFORMER_CACHE to a folder with room"):
         stored(Lines(pairs(3)), words(), words())
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"file/pipes can't hold tokenised data .*; set RELFORMER_CACHE"):
+        kept(tmp_path / "pipe")

@@ -101,7 +101,12 @@ def test_evaluating_again_on_other_lengths(trained: Trained, tmp_path: Path) -> 
         for key, value in results(run)["last"][name].items():
             if key != "by_length":
                 assert found[name][key] == pytest.approx(value, abs=1e-6), (name, key)
-    assert {path.name for path in folder.iterdir()} == {"metrics.json", "examples.jsonl", "length_curve.png"}
+    assert {path.name for path in folder.iterdir()} == {
+        "metrics.json",
+        "examples.jsonl",
+        "outputs.jsonl",
+        "length_curve.png",
+    }
     assert str(folder / "metrics.json") in ended.out
     records = [json.loads(line) for line in (folder / "examples.jsonl").read_text().splitlines()]
     assert {record["target_length"] for record in records if record["set"] == "test_longer"} == {21, 22}

@@ -1,0 +1,131 @@
+"""The position part of attention: what remains of the logits when content is averaged out, for any encoding.
+
+    x(b, i, j) = logit of query i of sentence b before key j of sentence b + 1, less its mean over the keys i sees
+    m(i, j)    = mean of x over sentences                                              the map, in nats
+    R²         = sum m² / (sum m² + sum var x)                                         without the bias of few sentences
+    f(i - j)   = least squares of m(i, j) = r_i + f(i - j), r_i free, mean f = 0       the profile
+
+Tokens are drawn independently of position (`probe`). Queries meet keys of another sentence, or the diagonal would hold
+how much a token likes itself, which is content. Softmax ignores a constant a row, so rows have mean 0; f has rows of
+its own, since the mean of a row depends on how many keys it sees. A bias by distance comes back as f, up to a constant;
+the states of deeper layers know positions by other ways too (the causal mask is one), and the map holds these as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from relformer.analysis.probe import Probe
+from relformer.analysis.watch import still, watch
+from relformer.attention.call import Call
+from relformer.encodings import Role
+from relformer.model import Seq2Seq
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PositionPart:
+    """Of one slot: `maps` (layers, H, L, L), `r2` (layers, H), `profile` (layers, H, 2L - 1) by i - j from 1 - L.
+
+    NaN where the mask hides a pair always; R² is NaN where the logits do not vary at all. `table` (modules, H, 2L - 1)
+    is the encoding's own, where a table is all that the slot's encodings add.
+    """
+
+    maps: Array
+    r2: Array
+    profile: Array
+    table: Array | None = None
+
+    @property
+    def distance(self) -> NDArray[np.int64]:
+        length = self.maps.shape[-1]
+        return np.arange(1 - length, length)
+
+
+@torch.no_grad()
+def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
+    """Measure every slot in one pass over the probe."""
+    found: dict[Role, list[tuple[Tensor, Tensor]]] = {"encoder": [], "decoder": [], "cross": []}
+
+    def see(role: Role, layer: int, call: Call) -> None:
+        found[role].append(position_part(call))
+
+    with still(model), watch(model, see):
+        model(probe.source, probe.target)
+        return {
+            role: PositionPart(
+                maps := np.stack([m.cpu().numpy() for m, _ in layers]),
+                np.stack([r2.cpu().numpy() for _, r2 in layers]),
+                np.stack([profile(each) for each in maps]),
+                own_tables(model, role, probe.length, probe.source.device),
+            )
+            for role, layers in found.items()
+        }
+
+
+def position_part(call: Call) -> tuple[Tensor, Tensor]:
+    """Map (H, Q, K) and R² (H,) of one attention call over at least two sentences."""
+    x = call.among_others().logits().float()
+    seen = torch.ones_like(x[:1, :1], dtype=torch.bool) if call.keep is None else call.keep[:1, :1]
+    x = centred(x, seen)
+    m, variance, n = x.mean(0), x.var(0), len(x)
+    by_content = variance.sum((-2, -1))
+    by_position = m.square().sum((-2, -1)) - by_content / n
+    return m.masked_fill(~seen[0], torch.nan), by_position / (by_position + by_content)
+
+
+def centred(x: Tensor, seen: Tensor) -> Tensor:
+    """Rows (..., Q, K) with mean 0 over the keys they see; 0 where they do not."""
+    x = x.masked_fill(~seen, 0.0)
+    mean = x.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True).clamp(min=1)
+    return (x - mean).masked_fill(~seen, 0.0)
+
+
+def profile(maps: Array) -> Array:
+    """The function of distance in maps (H, L, L): (H, 2L - 1), NaN for distances that no pair has."""
+    length = maps.shape[-1]
+    seen = ~np.isnan(maps[0])
+    solve, there = by_distance(seen.tobytes(), length)
+    index = distance_index(length)
+    sums = np.stack([np.bincount(index[seen], row[seen], 2 * length - 1) for row in maps])  # (H, 2L - 1)
+    found = np.full(sums.shape, np.nan, np.float32)
+    found[:, there] = sums[:, there] @ solve
+    return found
+
+
+@lru_cache(maxsize=8)
+def by_distance(seen: bytes, length: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The normal equations of f with the r_i eliminated, solved: sums of m by distance @ this = f with mean 0."""
+    mask = np.frombuffer(seen, bool).reshape(length, length)
+    rows, columns = mask.nonzero()
+    incidence = np.zeros((length, 2 * length - 1))  # each query meets each distance once at most
+    incidence[rows, rows - columns + length - 1] = 1.0
+    per_row = np.maximum(incidence.sum(1, keepdims=True), 1.0)
+    there = incidence.sum(0) > 0
+    normal = np.diag(incidence.sum(0)) - incidence.T @ (incidence / per_row)
+    return np.linalg.pinv(normal[np.ix_(there, there)], hermitian=True), there
+
+
+def distance_index(length: int) -> NDArray[np.int64]:
+    """Where i - j stands in a profile: (L, L)."""
+    positions = np.arange(length)
+    return positions[:, None] - positions[None, :] + length - 1
+
+
+def own_tables(model: Seq2Seq, role: Role, length: int, device: torch.device) -> Array | None:
+    """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, 2L - 1)."""
+    others = ("bias", "score", "query", "key", "embed", "query_input", "key_input", "visible")
+    slot = model.slots[role]
+    if any(encoding.acts(hook) for encoding in slot for hook in others):
+        return None
+    distance = torch.arange(1 - length, length, device=device)
+    tables = [encoding.table(distance) for encoding in slot if encoding.acts("table")]
+    there = [table.float().cpu().numpy() for table in tables if table is not None]
+    return np.stack(there) if there else None

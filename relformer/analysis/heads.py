@@ -21,6 +21,7 @@ Distances of cross-attention are between a target position and a source position
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -59,12 +60,16 @@ class Head:
 
 
 @torch.no_grad()
-def attention_figures(model: Seq2Seq, probe: Probe, trained: int) -> dict[Role, dict[str, Array]]:
-    """Of each slot the figures of attention, (layers, H) each, on a framed probe."""
+def attention_figures(model: Seq2Seq, probe: Probe, trained: Mapping[Role, int]) -> dict[Role, dict[str, Array]]:
+    """Of each slot the figures of attention, (layers, H) each, on a framed probe.
+
+    `trained` is the furthest distance that training had.
+    """
     found: dict[Role, list[dict[str, Tensor]]] = {"encoder": [], "decoder": [], "cross": []}
 
     def see(role: Role, layer: int, call: Call) -> None:
-        found[role].append(of_weights(call.weights().mean(0), role, trained, entropies(call.weights())))
+        weights = call.weights()
+        found[role].append(of_weights(weights.mean(0), role, trained[role], entropies(weights)))
 
     with still(model), watch(model, see):
         model(probe.source, probe.target)

@@ -2,7 +2,7 @@
 
     x(b, i, j) = logit of query i of sentence b before key j of sentence b + 1, less its mean over the keys i sees
     m(i, j)    = mean of x over sentences                                              the map, in nats
-    R²         = sum m² / (sum m² + sum var x)                                         without the bias of few sentences
+    R²         = S / (S + sum var x), S = sum m' m'' of the probe's two blocks         so that chance adds nothing to S
     f(i - j)   = least squares of m(i, j) = r_i + f(i - j), r_i free, mean f = 0       the profile
 
 Tokens are drawn independently of position (`probe`). Queries meet keys of another sentence, or the diagonal would hold
@@ -71,14 +71,13 @@ def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
 
 
 def position_part(call: Call) -> tuple[Tensor, Tensor]:
-    """Map (H, Q, K) and R² (H,) of one attention call over at least two sentences."""
+    """Map (H, Q, K) and R² (H,) of one attention call over an even number of sentences."""
     x = call.among_others().logits().float()
     seen = torch.ones_like(x[:1, :1], dtype=torch.bool) if call.keep is None else call.keep[:1, :1]
     x = centred(x, seen)
-    m, variance, n = x.mean(0), x.var(0), len(x)
-    by_content = variance.sum((-2, -1))
-    by_position = m.square().sum((-2, -1)) - by_content / n
-    return m.masked_fill(~seen[0], torch.nan), by_position / (by_position + by_content)
+    one, other = (half.mean(0) for half in x.chunk(2))
+    by_position, by_content = (one * other).sum((-2, -1)), x.var(0).sum((-2, -1))
+    return x.mean(0).masked_fill(~seen[0], torch.nan), by_position / (by_position + by_content)
 
 
 def centred(x: Tensor, seen: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Sentences whose content goes with nothing: every token drawn from the training unigrams, whatever its position.
 
 In real sentences content goes with position (a verb here, a full stop there), and a mean over them would call
-position what is content.
+position what is content. So would a mean over few random ones, by chance: therefore every position of a block of
+sentences holds the same tokens, in an order of its own. Two blocks, each with tokens of its own, tell chance from
+position.
 """
 
 from __future__ import annotations
@@ -35,9 +37,6 @@ class Probe:
     def length(self) -> int:
         return self.source.shape[1]
 
-    def to(self, device: torch.device) -> Probe:
-        return Probe(self.source.to(device), self.target.to(device))
-
     def framed(self, bos: bool, sentences: int) -> Probe:
         """The first sentences as a model knows them: BOS (before the source where `bos`) and EOS at their places."""
         source, target = self.source[:sentences].clone(), self.target[:sentences].clone()
@@ -48,17 +47,25 @@ class Probe:
 
 
 def draw_probe(corpus: Corpus, length: int, sentences: int, seed: int = 0) -> Probe:
-    """`sentences` pairs of `length` tokens each; the same for one corpus and one seed."""
+    """`sentences` (an even number) pairs of `length` tokens each; the same for one corpus and one seed."""
     generator = np.random.default_rng(seed_of(seed, "probe"))
 
     def side(name: Side, size: int) -> Tensor:
         share = unigrams(corpus.sets["train"], name, size)
-        return torch.from_numpy(generator.choice(size, (sentences, length), p=share))
+        blocks = [block(share, length, sentences // 2, generator) for _ in range(2)]
+        return torch.from_numpy(np.concatenate(blocks))
 
     return Probe(
         side("source", len(corpus.source_vocabulary)),
         side("target", len(corpus.target_vocabulary)),
     )
+
+
+def block(share: NDArray[np.float64], length: int, sentences: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(sentences, length): one systematic sample of the unigrams, in a random order at each position."""
+    points = (np.arange(sentences) + generator.random()) / sentences
+    tokens = np.searchsorted(share.cumsum(), points * share.sum(), side="right").clip(max=len(share) - 1)
+    return generator.permuted(np.repeat(tokens[:, None], length, axis=1), axis=0)
 
 
 def unigrams(examples: EncodedSet, side: Side, size: int) -> NDArray[np.float64]:

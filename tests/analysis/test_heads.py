@@ -69,7 +69,7 @@ def test_of_a_model() -> None:
         for encoding in model.encoder.slot:
             encoding.log_slopes.fill_(math.log(2.0))
     framed = probe().framed(True, 4)
-    figures = attention_figures(model, framed, TRAINED)
+    figures = attention_figures(model, framed, dict.fromkeys(("encoder", "decoder", "cross"), TRAINED))
     heads = describe(position_parts(model, probe())["encoder"], figures["encoder"], "encoder", TRAINED)
     assert [layer[0].word for layer in heads] == ["local", "local"]
     assert heads[0][0].slope == pytest.approx(-2, abs=1e-4)

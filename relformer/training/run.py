@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from relformer.registry import encodings
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
-from relformer.training.loggers import build_loggers, finish, run_hint
+from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, run_parts
 
@@ -50,7 +51,7 @@ def _train(config: DictConfig) -> dict[str, Any]:
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
     corpus = build_corpus(plain(config, "data")["data"])
     data = DataModule(corpus, common_options(plain(config, "data")["data"]), config.seed)
-    trainer = build_trainer(config, run_dir)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
     limit_steps(trainer, config, data)
     module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
     if trainer.is_global_zero:
@@ -105,7 +106,9 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary}
 
 
-def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+    """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
+    goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
         plain(config, "logger")["logger"],
         run_dir,
@@ -114,6 +117,8 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
+        notes=" ".join(HydraConfig.get().overrides.task),
+        best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     return instantiate(
         config.trainer,

@@ -13,6 +13,7 @@ from relformer.errors import UserError
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer data [overrides]           look at the data of a run before training
+       relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS               group runs by everything but the seed: mean, spread and n
        relformer benchmark decode [options] decoding speed against HF T5 and x-transformers: beams=5 out=speed.csv
        relformer encodings                  the positional encodings there are
@@ -81,6 +82,14 @@ def compare(arguments: list[str]) -> None:
     compare_runs(arguments)
 
 
+def report(arguments: list[str]) -> None:
+    if len(arguments) != 1:
+        raise UserError("report needs one run, or one folder that holds some: relformer report runs/multirun/STAMP")
+    from relformer.report.pages import report as write_report
+
+    print(f"page        {write_report(Path(arguments[0]))}")
+
+
 def benchmark(arguments: list[str]) -> None:
     if arguments[:1] != ["decode"]:
         raise UserError(f"no command benchmark {' '.join(arguments)!r}; there is: relformer benchmark decode beams=5")
@@ -124,6 +133,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
     "data": data,
+    "report": report,
     "compare": compare,
     "benchmark": benchmark,
     "encodings": encodings,

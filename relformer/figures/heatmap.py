@@ -1,4 +1,4 @@
-"""Heatmaps of attention biases as pixels: a plain grid for logging; `labelled` puts names, axes and a scale around.
+"""Heatmaps of attention biases: a fast pixel grid for logging during training and a figure for papers.
 
 The colour scale is fixed by the caller and never follows the data, so that pictures of different steps compare.
 """
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ NO_VALUE = 160
 GAP_VALUE = 50
 GAP = 4
 MAP_PIXELS = 128
+ROW_HEADS = 6
 
 
 def toeplitz_maps(table: NDArray[np.floating], causal: bool) -> Maps:
@@ -77,6 +79,40 @@ def caption(maps: Maps, limit: float, step: int) -> str:
     text = f"step {step}: {values.min():.3g} to {values.max():.3g} nats, scale ±{limit:g} nats"
     beyond = float((np.abs(values) > limit).mean())
     return f"{text}, {100 * beyond:.2g} % of cells beyond the scale" if beyond else text
+
+
+def draw_heatmap(maps: Maps, limit: float, title: str) -> Figure:
+    """Labelled figure of maps (rows, heads, L, L) in nats: one panel a head, one row a layer, one colour bar.
+
+    A single layer with more than 6 heads is spread over two rows of panels so that they stay readable.
+    The colour bar gets pointed ends when cells lie beyond the scale. Same errors as ``heatmap_grid``.
+    """
+    _check(maps, limit)
+    rows, heads, length, _ = maps.shape
+    panel_rows, columns = (2, -(-heads // 2)) if rows == 1 and heads > ROW_HEADS else (rows, heads)
+    side = 1.7 if columns <= 4 else 1.3
+    figure = Figure(figsize=(side * columns + 1.6, (side + 0.2) * panel_rows + 0.8), layout="compressed")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(panel_rows, columns, squeeze=False, sharex=True, sharey=True)
+    colours = colormaps[COLOURS].with_extremes(bad=(NO_VALUE / 255,) * 3)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for number in range(rows * heads):
+        row, head = divmod(number, heads)
+        axis = axes[divmod(number, columns)]
+        axis.set_visible(True)
+        image = axis.imshow(maps[row, head], cmap=colours, vmin=-limit, vmax=limit, interpolation="nearest")
+        axis.set_xticks([0, length - 1] if length > 1 else [0])
+        axis.set_yticks([0, length - 1] if length > 1 else [0])
+        axis.tick_params(labelsize=8)
+        axis.set_title(f"head {head}" if rows == 1 else f"layer {row}, head {head}", fontsize=9)
+    ends = "both" if np.any(np.abs(maps) > limit) else "neither"
+    bar = figure.colorbar(image, ax=axes, extend=ends, shrink=0.9, aspect=14 * panel_rows, pad=0.02)
+    bar.set_label("attention bias (nats)")
+    figure.suptitle(title, fontsize=11)
+    figure.supxlabel("key position j", fontsize=10)
+    figure.supylabel("query position i", fontsize=10)
+    return figure
 
 
 def save_png(image_or_figure: NDArray[np.uint8] | Figure, path: Path) -> None:

@@ -48,7 +48,7 @@ def build_loggers(
 
     ``logger["name"]`` is wandb, tensorboard, csv or none (the last two: only the CSV); wandb also reads ``project``,
     ``mode`` and ``settings`` (more W&B settings). All runs share ``<log_dir>/wandb``. The config is redacted first.
-    `best` names figures of which W&B's summary keeps the least or the greatest beside the last, `notes` stand beside its run.
+    `best` names figures of which W&B's summary keeps the least or the greatest beside the last.
     Raises UserError for an unknown choice, a missing package, or online W&B without login or server.
     """
     kind = logger.get("name", "csv")

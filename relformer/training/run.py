@@ -25,6 +25,7 @@ from relformer.evaluation.report import caution, print_table, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
 from relformer.registry import encodings
+from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
@@ -216,6 +217,7 @@ def report(
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
         write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir, side)
+        report_run(run_dir)
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
         logger.info("%s", closing(rows, steps, tests, run_dir, config))
     return metrics
@@ -248,6 +250,7 @@ def closing(
     lines += [
         f"figures     {run_dir / 'metrics.json'}",
         f"curve       {run_dir / 'length_curve.png'}",
+        f"page        {run_dir / PAGE}",
         f"further     relformer evaluate {run_dir}",
     ]
     if config.logger.name == "wandb":

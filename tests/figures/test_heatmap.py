@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from relformer.errors import UserError
 from relformer.figures import heatmap
-from relformer.figures.heatmap import GAP, caption, heatmap_grid, save_png, toeplitz_maps
+from relformer.figures.heatmap import GAP, caption, draw_heatmap, heatmap_grid, save_png, toeplitz_maps
 
 
 def by_distance(length: int, heads: int = 2) -> np.ndarray:
@@ -87,11 +87,18 @@ def test_caption_tells_range_scale_and_share_beyond() -> None:
     assert "no values" in caption(np.full((1, 1, 2, 2), np.nan), 1.0, 0)
 
 
-def test_files_hold_the_pixels(tmp_path: Path) -> None:
+def test_figure_labels_and_files(tmp_path: Path) -> None:
+    figure = draw_heatmap(toeplitz_maps(by_distance(4, heads=8), causal=True)[None], 2.0, "bias")
+    titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
+    assert titles == [f"head {head}" for head in range(8)]
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("key position j", "query position i")
+    assert figure.axes[-1].get_ylabel() == "attention bias (nats)"
+    assert all(axis.images[0].get_clim() == (-2.0, 2.0) for axis in figure.axes[:8])
+    save_png(figure, tmp_path / "new" / "figure.png")
     image = heatmap_grid(np.zeros((1, 2, 4, 4)), 1.0)
-    save_png(image, tmp_path / "new" / "grid.png")
-    assert np.array_equal((imread(tmp_path / "new" / "grid.png")[..., :3] * 255).round().astype(np.uint8), image)
-    assert [p.name for p in tmp_path.rglob("*.*")] == ["grid.png"]
+    save_png(image, tmp_path / "grid.png")
+    assert np.array_equal((imread(tmp_path / "grid.png")[..., :3] * 255).round().astype(np.uint8), image)
+    assert sorted(p.name for p in tmp_path.rglob("*.*")) == ["figure.png", "grid.png"]
 
 
 def test_failed_write_keeps_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

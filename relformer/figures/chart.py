@@ -139,7 +139,9 @@ def drawn(series: Series, style: int, place: object) -> Iterator[Shape]:
         if math.isfinite(y):
             piece.append(place(x, y))
             continue
-        if piece:
+        if len(piece) == 1 and not series.dots:
+            yield Dot(piece[0], style, series.label)
+        elif len(piece) > 1:
             yield Stroke(piece, style, series.label)
         piece = []
     if series.dots:

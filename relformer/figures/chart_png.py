@@ -41,11 +41,9 @@ def painted(image: Image.Image, found: Sequence[Shape]) -> Image.Image:
         match shape:
             case Band(points, role):
                 draw.polygon(fine(points), fill=colour_of(role) + "26")
-            case Stroke(points, role) if len(points) > 1:
+            case Stroke(points, role):
                 width = WIDTHS[dash_of(role)] if isinstance(role, int) else 1
                 draw.line(fine(points), fill=colour_of(role), width=round(width * FINE), joint="curve")
-            case Stroke(points, role):
-                dot(draw, points[0], colour_of(role))
             case Dot(at, role):
                 dot(draw, at, colour_of(role))
             case Text():

@@ -11,6 +11,8 @@ from relformer.figures.chart import Chart, Series
 from relformer.figures.chart_svg import chart_svg
 from relformer.report.reading import Run, finite, labels
 
+Column = tuple[str, str, str, tuple[float, float] | None]
+"""A column of the log, the chart's title, its unit and the ends of its axis."""
 WIDE = 620
 POINTS = 400
 """The most points of a learning curve; longer logs are thinned evenly."""

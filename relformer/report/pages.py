@@ -91,7 +91,9 @@ def scored(run: Run) -> list[tuple[str, str, float]]:
 
 
 def cost(run: Run) -> dict[str, Any]:
-    return (run.metrics or {}).get("cost") or {}
+    """As `metrics.json` has it; None for what is not known yet."""
+    names = ("parameters", "position_parameters", "seconds_per_step")
+    return dict.fromkeys(names) | ((run.metrics or {}).get("cost") or {})
 
 
 def warning(run: Run) -> str | None:

@@ -96,7 +96,7 @@ def explained(content: dict[str, Any], layer: int, head: int) -> str:
     r2 = content["r2"]
     if len(content["map"]) != len(r2) or np.isnan(r2[layer, head]):
         return ""
-    return f", R² {r2[layer, head]:.2f}"
+    return f", R² {r2[layer, head]:z.2f}"
 
 
 def term_maps(run: Run) -> list[tuple[str, list[list[Panel]]]]:

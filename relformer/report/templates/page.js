@@ -3,8 +3,8 @@ function showStep(panel, step) {
   const input = panel.querySelector("input[data-steps]");
   if (!input) return;
   const steps = input.dataset.steps.split(",").map(Number);
-  let nearest = 0;
-  steps.forEach((each, n) => { if (Math.abs(each - step) < Math.abs(steps[nearest] - step)) nearest = n; });
+  let nearest = step === Infinity ? steps.length - 1 : 0;
+  if (step !== Infinity) steps.forEach((each, n) => { if (Math.abs(each - step) < Math.abs(steps[nearest] - step)) nearest = n; });
   input.value = nearest;
   panel.querySelector("output").textContent = `step ${steps[nearest]}`;
   for (const moment of panel.querySelectorAll("[data-step]")) moment.hidden = Number(moment.dataset.step) !== steps[nearest];
@@ -45,4 +45,4 @@ for (const select of document.querySelectorAll("select[data-place]")) {
   select.addEventListener("change", () => choose(select));
   choose(select);
 }
-for (const panel of document.querySelectorAll(".run")) showStep(panel, Number.MAX_VALUE);
+for (const panel of document.querySelectorAll(".run")) showStep(panel, Infinity);

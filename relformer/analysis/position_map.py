@@ -73,15 +73,20 @@ def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
 def position_part(call: Call) -> tuple[Tensor, Tensor]:
     """Map (H, Q, K) and R² (H,) of one attention call over an even number of sentences."""
     x = call.among_others().logits().float()
-    seen = torch.ones_like(x[:1, :1], dtype=torch.bool) if call.keep is None else call.keep[:1, :1]
+    seen = None if call.keep is None else call.keep[:1, :1]
     x = centred(x, seen)
     one, other = (half.mean(0) for half in x.chunk(2))
-    by_position, by_content = (one * other).sum((-2, -1)), x.var(0).sum((-2, -1))
-    return x.mean(0).masked_fill(~seen[0], torch.nan), by_position / (by_position + by_content)
+    mean = (one + other) / 2
+    by_content = (x.square().sum((0, -2, -1)) - len(x) * mean.square().sum((-2, -1))) / (len(x) - 1)
+    by_position = (one * other).sum((-2, -1))
+    r2 = by_position / (by_position + by_content)
+    return mean if seen is None else mean.masked_fill(~seen[0], torch.nan), r2
 
 
-def centred(x: Tensor, seen: Tensor) -> Tensor:
-    """Rows (..., Q, K) with mean 0 over the keys they see; 0 where they do not."""
+def centred(x: Tensor, seen: Tensor | None) -> Tensor:
+    """Rows (..., Q, K) with mean 0 over the keys they see, which are all unless told; 0 where they do not."""
+    if seen is None:
+        return x - x.mean(-1, keepdim=True)
     x = x.masked_fill(~seen, 0.0)
     mean = x.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True).clamp(min=1)
     return (x - mean).masked_fill(~seen, 0.0)

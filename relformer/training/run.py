@@ -118,7 +118,7 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
-        notes=" ".join(HydraConfig.get().overrides.task),
+        notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     return instantiate(

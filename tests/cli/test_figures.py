@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import relformer.encodings  # registers them
 from relformer.registry import encodings
 from tests.cli.runs import TINY, environment, relformer, run_directories
 

@@ -16,7 +16,7 @@ from relformer.training.callbacks.bias_profiles import BiasProfiles
 from relformer.training.callbacks.figure_cost import FigureCost
 from relformer.training.callbacks.head_figures import HeadFigures, read_rows
 from relformer.training.callbacks.length_curve import LengthCurve
-from relformer.training.callbacks.measuring import Measuring
+from relformer.training.callbacks.measuring import SPENT
 from relformer.training.callbacks.receptive_field import ReceptiveField
 from tests.training.measured import TRAINED, files, module, trainer
 
@@ -61,7 +61,7 @@ def test_cost_is_what_the_callbacks_took(tmp_path: Path) -> None:
     callback.on_train_start(stand, built)
     cost.on_train_end(stand, built)
     ((step, numbers),) = log.rows
-    assert step == 4 and numbers["figures/seconds"] == Measuring.spent[built] > 0
+    assert step == 4 and numbers["figures/seconds"] == SPENT[built] > 0
     assert 0.5 < numbers["figures/share_of_training"] <= 1
 
 

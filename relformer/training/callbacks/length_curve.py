@@ -11,7 +11,7 @@ from relformer.evaluation.summary import bucketed, length_label
 from relformer.figures.chart import Chart, Series
 from relformer.figures.chart_png import chart_pixels
 from relformer.figures.heatmap import save_png
-from relformer.training.callbacks.measuring import publish
+from relformer.training.callbacks.measuring import publish, timed
 from relformer.training.module import Seq2SeqModule
 
 
@@ -28,6 +28,10 @@ class LengthCurve(pl.Callback):
         assert isinstance(module, Seq2SeqModule)
         if not trainer.is_global_zero or trainer.state.fn != "fit" or trainer.sanity_checking:
             return
+        with timed(module):
+            self.draw(trainer, module)
+
+    def draw(self, trainer: Trainer, module: Seq2SeqModule) -> None:
         side = module.config["length_side"]
         buckets = {name: bucketed(rows, side) for name, rows in module.rows.items() if name.startswith("val_")}
         marks = [(float(module.config["trained_length"]), "longest trained")]

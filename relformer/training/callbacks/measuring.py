@@ -18,6 +18,17 @@ from relformer.analysis.measurement import Measurement, Measurer
 from relformer.errors import OptionError
 from relformer.training.module import Seq2SeqModule
 
+SPENT: WeakKeyDictionary[LightningModule, float] = WeakKeyDictionary()
+"""Seconds that looking took of a module's training, all callbacks together."""
+
+
+@contextmanager
+def timed(module: LightningModule) -> Iterator[None]:
+    """Add what happens within to `SPENT`."""
+    began = time.perf_counter()
+    yield
+    SPENT[module] = SPENT.get(module, 0.0) + time.perf_counter() - began
+
 
 class Measuring(pl.Callback):
     """Draws at the start of training, every n optimizer steps and at its end, on rank zero alone: what is measured
@@ -27,8 +38,6 @@ class Measuring(pl.Callback):
     """Of the callback in the config."""
     measurers: ClassVar[WeakKeyDictionary[LightningModule, Measurer]] = WeakKeyDictionary()
     latest: ClassVar[WeakKeyDictionary[LightningModule, tuple[int, Measurement]]] = WeakKeyDictionary()
-    spent: ClassVar[WeakKeyDictionary[LightningModule, float]] = WeakKeyDictionary()
-    """Seconds that all of them together took of a module's training."""
 
     def __init__(self, every_n_steps: int) -> None:
         if every_n_steps < 1:
@@ -53,7 +62,7 @@ class Measuring(pl.Callback):
         self.draw_once(trainer, module)
         if trainer.is_global_zero:
             assert isinstance(module, Seq2SeqModule)
-            with self.timed(module):
+            with timed(module):
                 self.finish(trainer, module)
 
     def draw_once(self, trainer: Trainer, module: LightningModule) -> None:
@@ -61,14 +70,8 @@ class Measuring(pl.Callback):
             return
         assert isinstance(module, Seq2SeqModule)
         self.drawn = trainer.global_step
-        with self.timed(module):
+        with timed(module):
             self.draw(trainer, module)
-
-    @contextmanager
-    def timed(self, module: LightningModule) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        self.spent[module] = self.spent.get(module, 0.0) + time.perf_counter() - began
 
     def measured(self, trainer: Trainer, module: Seq2SeqModule) -> Measurement:
         """This step's measurement, made for whoever asks first."""

@@ -90,8 +90,11 @@ def colour_of(role: str | int) -> str:
 
 
 def dash_of(role: str | int) -> str:
-    """matplotlib's name of a dash: colours repeat after eight lines, colours and dashes after 32."""
-    return DASHES[role // len(PALETTE) % len(DASHES)] if isinstance(role, int) else ":" if role == "mark" else "-"
+    """matplotlib's name of a dash. It changes after every four lines, so that no two of 32 share colour and dash and
+    those of like colour (the two blues) differ in it."""
+    if isinstance(role, int):
+        return DASHES[(role // 4 + role // 16) % len(DASHES)]
+    return ":" if role == "mark" else "-"
 
 
 def shapes(chart: Chart) -> tuple[list[Shape], int]:

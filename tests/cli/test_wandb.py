@@ -88,8 +88,9 @@ def test_pictures_and_figures_have_folders_on_the_axis_of_steps(home: Path) -> N
     _, found = records(home)
     history = [record["history"]["item"] for record in found if record["type"] == "history"]
     folders = {"bias/encoder", "bias/cross", "profile/decoder", "profile/receptive_field", "length/curves"}
-    for key in folders | {"attention/cross_sentence0"}:
+    for key in folders:
         assert any(f"{key}.path" in item and "trainer/global_step" in item for item in history), key
     keys = {key for item in history for key in item}
+    assert sum(key.startswith("attention/cross_sentence") and key.endswith(".path") for key in keys) == 2
     assert {"heads/encoder/layer1_head1/entropy", "heads/cross/layer2_head4/first", "figures/share_of_training"} <= keys
     assert any(key.startswith("length/longer/loss/") for key in keys)

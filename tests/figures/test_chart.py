@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from relformer.figures.chart import Chart, Dot, Series, Stroke, Text, shapes, ticks
+from relformer.figures.chart import Chart, Dot, Series, Stroke, Text, colour_of, dash_of, shapes, ticks
 from relformer.figures.chart_png import chart_pixels
 from relformer.figures.chart_svg import chart_svg
 from relformer.figures.labelled import labelled_heatmap
@@ -62,6 +62,11 @@ def test_svg_is_well_formed_and_says_what_its_lines_are() -> None:
     assert [e.findtext("title") for e in lines][:2] == ["one & <two>"] * 2
     assert len(list(root.iter("polygon"))) == 1
     assert not re.search(r"(href|src|url)", chart_svg(chart(LINE)))
+
+
+def test_no_two_lines_look_alike() -> None:
+    assert len({(colour_of(n), dash_of(n)) for n in range(32)}) == 32
+    assert dash_of(0) != dash_of(4)  # blue and sky blue
 
 
 def test_a_legend_takes_room_of_its_own() -> None:

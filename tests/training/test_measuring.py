@@ -95,6 +95,12 @@ def test_attention_of_a_sentence_with_its_tokens(tmp_path: Path) -> None:
     assert files(tmp_path) == {"sentence3.npz"} | {f"{slot}_sentence3.png" for slot in ("encoder", "decoder", "cross")}
 
 
+def test_the_longest_and_a_middle_sentence_unless_told(tmp_path: Path) -> None:
+    AttentionMaps(str(tmp_path)).on_train_end(trainer(), module(encoding={"name": "none"}))
+    found = [np.load(path)["target"] for path in tmp_path.glob("*.npz")]
+    assert sorted(map(len, found)) == [4, TRAINED + 1]  # with BOS
+
+
 def test_a_sentence_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"callbacks.attention_maps.sentences=\[99\] has no sentence 99"):
         AttentionMaps(str(tmp_path), sentences=[99]).on_train_end(trainer(), module(encoding={"name": "t5"}))

@@ -26,12 +26,12 @@ class AttentionMaps(Measuring):
 
     Args:
         directory: for `<slot>_sentence<n>.png`, and `sentence<n>.npz` with the weights and the tokens.
-        sentences: their numbers in the first validation set.
+        sentences: their numbers in the first validation set; None takes the longest and one of middle length.
     """
 
     name = "attention_maps"
 
-    def __init__(self, directory: str, sentences: list[int] = [0, 1]) -> None:  # noqa: B006  # never changed
+    def __init__(self, directory: str, sentences: list[int] | None = None) -> None:
         super().__init__(every_n_steps=1)
         self.directory, self.sentences = Path(directory), sentences
 
@@ -41,11 +41,13 @@ class AttentionMaps(Measuring):
     def finish(self, trainer: Trainer, module: Seq2SeqModule) -> None:
         data = trainer.datamodule  # type: ignore[attr-defined]
         examples = data.corpus.sets[data.corpus.evaluation_sets("val")[0]]
-        if wrong := [n for n in self.sentences if not 0 <= n < len(examples)]:
+        by_length = (examples.source_lengths + examples.target_lengths).argsort(kind="stable").tolist()
+        chosen = sorted({by_length[-1], by_length[len(by_length) // 2]}) if self.sentences is None else self.sentences
+        if wrong := [n for n in chosen if not 0 <= n < len(examples)]:
             rule = f"has no sentence {wrong[0]}: the first validation set has {len(examples)}"
             raise OptionError("sentences", self.sentences, rule, "callbacks.attention_maps")
         pictures: dict[str, Picture] = {}
-        for number in self.sentences:
+        for number in chosen:
             batch = Batches(examples, data.options.frame)[Plan((number,))]
             source, target = batch.source.to(module.device), batch.target.to(module.device)
             positions = None if batch.positions is None else batch.positions.to(module.device)

@@ -52,6 +52,6 @@ def field_chart(content: Mapping[str, Any]) -> Chart:
         "distance (tokens)",
         "share of the gradient within",
         [Series(role, range(len(one["share"])), one["share"]) for role, one in content.items()],
-        [(float(one["trained"]), f"trained, {role}") for role, one in content.items()],
+        [(float(max(one["trained"] for one in content.values())), "trained")],
         (0.0, 1.0),
     )

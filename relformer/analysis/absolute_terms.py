@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -47,7 +46,7 @@ def absolute_terms(model: Seq2Seq, probe: Probe) -> dict[Role, Array]:
             seen = torch.ones(terms.shape[-2:], dtype=torch.bool, device=terms.device)
             seen = seen.tril() if role == "decoder" else seen
             maps = centred(terms, seen).mean(1).masked_fill(~seen, torch.nan)
-            found[role] = maps.cpu().numpy().astype(np.float32)
+            found[role] = maps.float().cpu().numpy()
     return found
 
 

@@ -160,7 +160,7 @@ def keys(chart: Chart, left: float) -> tuple[list[Shape], int]:
         return found, chart.height
     x, y = left, chart.height + 8.0
     for number, series in enumerate(chart.series):
-        wide = 30 + LETTER * len(series.label)
+        wide = 38 + LETTER * len(series.label)
         if x > left and x + wide > chart.width:
             x, y = left, y + LEGEND_LINE
         style = number if series.style is None else series.style

@@ -47,6 +47,8 @@ class SlotMaps:
     slot: str
     title: str
     length: int
+    trained: int
+    """The furthest distance in training."""
     limit: float
     kind: str
     moments: list[Moment]
@@ -61,7 +63,8 @@ def slot_maps(run: Run) -> list[SlotMaps]:
         exact = "table" in last
         moments = [moment(slot, step, each) for step, each in content.items()]
         kind = "the encoding's table" if exact else "measured with random content"
-        found.append(SlotMaps(slot, NAMES[slot], last["map"].shape[-1], float(last["limit"]), kind, moments))
+        length, trained, limit = last["map"].shape[-1], int(last["trained"]), float(last["limit"])
+        found.append(SlotMaps(slot, NAMES[slot], length, trained, limit, kind, moments))
     return found
 
 

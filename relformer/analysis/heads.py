@@ -1,19 +1,19 @@
 """A head in a few numbers and a word: the shape of its bias by distance, and where its attention goes.
 
-Of the profile f(i - j) (nats), within the trained length:
+Of the profile f(i - j) in nats, or the encoding's own table where that is all it adds, within the trained length:
 
     range        max f - min f
     slope        least squares of f on |i - j|, nats a token; below 0: nearer is more
     oscillation  how far f travels up and down from one distance to the next, keys in the past, beyond its range there
 
 Of the attention weights on sentences of random tokens with BOS and EOS in their places, so that position, the frame and
-nothing else decide; means over the queries in the second half of the trained length:
+nothing else decide; of the longest trained length, means over the queries of its second half:
 
     entropy      nats
     distance     mean |i - j|, tokens
     first        mass on the first token
     near, past   mass within 2 tokens; on keys before the query
-    beyond       mass at distances beyond the trained length, of the queries that lie beyond it
+    beyond       mass at distances beyond the trained length, of the queries beyond it in sentences of twice the length
 
 Distances of cross-attention are between a target position and a source position.
 """
@@ -89,7 +89,7 @@ def of_weights(weights: Tensor, role: Role, trained: int, entropy: Tensor) -> di
     queries, keys = weights.shape[-2:]
     distance = torch.arange(queries, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)
     rows = slice(min(trained, queries - 1) // 2, min(trained, queries - 1) + 1)
-    late = slice(min(trained + 1, queries), queries)
+    late = slice(min(trained + 1, queries - 1), queries)  # at least the last
     visible = (torch.arange(queries, device=weights.device) + 1).clamp(max=keys) if role == "decoder" else None
     most = torch.full((queries,), keys, device=weights.device) if visible is None else visible
 
@@ -122,6 +122,8 @@ def describe(part: PositionPart, figures: dict[str, Array], role: Role, trained:
 def one_head(part: PositionPart, figures: dict[str, float], layer: int, head: int, role: Role, trained: int) -> Head:
     distance, f = part.distance, part.profile[layer, head]
     inside = (np.abs(distance) <= trained) & ~np.isnan(f)
+    if part.table is not None and len(part.table) in (1, len(part.r2)):
+        f = part.table[layer % len(part.table), head]
     behind = f[inside & (distance >= 0)]
     far = np.abs(distance[inside]).astype(float)
     travelled = float(np.abs(np.diff(behind)).sum())

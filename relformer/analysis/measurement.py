@@ -1,4 +1,4 @@
-"""All that is measured of a model in two passes over random sentences, and how long these must be."""
+"""All that is measured of a model in three passes over random sentences, and how long these must be."""
 
 from __future__ import annotations
 
@@ -31,24 +31,32 @@ class Measurement:
 
 
 class Measurer:
-    """Measures one model again and again on the same sentences, twice as long as the longest trained."""
+    """Measures one model again and again on the same sentences.
+
+    The position part on sources and targets twice as long as the longest trained; attention on some as long as those,
+    since what a head does with keys further than it ever saw says nothing of what it learned.
+    """
 
     def __init__(self, model: Seq2Seq, corpus: Corpus, frame: Frame) -> None:
         examples = corpus.sets["train"]
         source = int(frame.source_positions(examples.source_lengths).max()) - 1
         target = int(frame.target_positions(examples.target_lengths).max()) - 1
         self.trained: dict[Role, int] = {"encoder": source, "decoder": target, "cross": max(source, target)}
-        length = fitting(model, min(LONGEST, max(2 * max(source, target) + 1, 4)))
-        self.probe = draw_probe(corpus, length, SENTENCES)
+        lengths = [max(2 * each + 1, 4) for each in (source, target)]
+        most = fitting(model, min(LONGEST, max(lengths)))
+        probe = draw_probe(corpus, most, SENTENCES)
+        self.probe = probe.cut(*lengths)
         self.framed = self.probe.framed(frame.bos, FRAMED)
+        self.usual = probe.cut(source + 1, target + 1).framed(frame.bos, FRAMED)
 
     def measure(self, model: Seq2Seq) -> Measurement:
         device = next(model.parameters()).device
-        probe, framed = on(self.probe, device), on(self.framed, device)
-        parts = position_parts(model, probe)
+        parts = position_parts(model, on(self.probe, device))
+        figures = attention_figures(model, on(self.usual, device), self.trained)
+        longer = attention_figures(model, on(self.framed, device), self.trained)
         heads = {
-            role: describe(parts[role], figures, role, self.trained[role])
-            for role, figures in attention_figures(model, framed, self.trained).items()
+            role: describe(parts[role], found | {"beyond": longer[role]["beyond"]}, role, self.trained[role])
+            for role, found in figures.items()
         }
         return Measurement(parts, heads, self.trained)
 

@@ -32,10 +32,10 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class PositionPart:
-    """Of one slot: `maps` (layers, H, L, L), `r2` (layers, H), `profile` (layers, H, 2L - 1) by i - j from 1 - L.
+    """Of one slot: `maps` (layers, H, Q, K), `r2` (layers, H), `profile` (layers, H, Q + K - 1) by i - j from 1 - K.
 
-    NaN where the mask hides a pair always; R² is NaN where the logits do not vary at all. `table` (modules, H, 2L - 1)
-    is the encoding's own, where a table is all that the slot's encodings add.
+    NaN where the mask hides a pair always; R² is NaN where the logits do not vary at all. `table` (modules, H,
+    Q + K - 1) is the encoding's own, where a table is all that the slot's encodings add.
     """
 
     maps: Array
@@ -45,8 +45,8 @@ class PositionPart:
 
     @property
     def distance(self) -> NDArray[np.int64]:
-        length = self.maps.shape[-1]
-        return np.arange(1 - length, length)
+        queries, keys = self.maps.shape[-2:]
+        return np.arange(1 - keys, queries)
 
 
 @torch.no_grad()
@@ -64,7 +64,7 @@ def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
                 maps := np.stack([m.cpu().numpy() for m, _ in layers]),
                 np.stack([r2.cpu().numpy() for _, r2 in layers]),
                 np.stack([profile(each) for each in maps]),
-                own_tables(model, role, probe.length, probe.source.device),
+                own_tables(model, role, maps.shape[-2], maps.shape[-1], probe.source.device),
             )
             for role, layers in found.items()
         }
@@ -93,43 +93,36 @@ def centred(x: Tensor, seen: Tensor | None) -> Tensor:
 
 
 def profile(maps: Array) -> Array:
-    """The function of distance in maps (H, L, L): (H, 2L - 1), NaN for distances that no pair has."""
-    length = maps.shape[-1]
+    """The function of distance in maps (H, Q, K): (H, Q + K - 1), NaN for distances that no pair has."""
+    queries, keys = maps.shape[-2:]
     seen = ~np.isnan(maps[0])
-    solve, there = by_distance(seen.tobytes(), length)
-    index = distance_index(length)
-    sums = np.stack([np.bincount(index[seen], row[seen], 2 * length - 1) for row in maps])  # (H, 2L - 1)
+    solve, there = by_distance(seen.tobytes(), queries, keys)
+    index = np.arange(queries)[:, None] - np.arange(keys)[None, :] + keys - 1
+    sums = np.stack([np.bincount(index[seen], row[seen], queries + keys - 1) for row in maps])  # (H, Q + K - 1)
     found = np.full(sums.shape, np.nan, np.float32)
     found[:, there] = sums[:, there] @ solve
     return found
 
 
 @lru_cache(maxsize=8)
-def by_distance(seen: bytes, length: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def by_distance(seen: bytes, queries: int, keys: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The normal equations of f with the r_i eliminated, solved: sums of m by distance @ this = f with mean 0."""
-    mask = np.frombuffer(seen, bool).reshape(length, length)
-    rows, columns = mask.nonzero()
-    incidence = np.zeros((length, 2 * length - 1))  # each query meets each distance once at most
-    incidence[rows, rows - columns + length - 1] = 1.0
+    rows, columns = np.frombuffer(seen, bool).reshape(queries, keys).nonzero()
+    incidence = np.zeros((queries, queries + keys - 1))  # each query meets each distance once at most
+    incidence[rows, rows - columns + keys - 1] = 1.0
     per_row = np.maximum(incidence.sum(1, keepdims=True), 1.0)
     there = incidence.sum(0) > 0
     normal = np.diag(incidence.sum(0)) - incidence.T @ (incidence / per_row)
     return np.linalg.pinv(normal[np.ix_(there, there)], hermitian=True), there
 
 
-def distance_index(length: int) -> NDArray[np.int64]:
-    """Where i - j stands in a profile: (L, L)."""
-    positions = np.arange(length)
-    return positions[:, None] - positions[None, :] + length - 1
-
-
-def own_tables(model: Seq2Seq, role: Role, length: int, device: torch.device) -> Array | None:
-    """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, 2L - 1)."""
+def own_tables(model: Seq2Seq, role: Role, queries: int, keys: int, device: torch.device) -> Array | None:
+    """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, Q + K - 1)."""
     others = ("bias", "score", "query", "key", "embed", "query_input", "key_input", "visible")
     slot = model.slots[role]
     if any(encoding.acts(hook) for encoding in slot for hook in others):
         return None
-    distance = torch.arange(1 - length, length, device=device)
+    distance = torch.arange(1 - keys, queries, device=device)
     tables = [encoding.table(distance) for encoding in slot if encoding.acts("table")]
     there = [table.float().cpu().numpy() for table in tables if table is not None]
     return np.stack(there) if there else None

@@ -28,14 +28,14 @@ COUNTED = 5000
 
 @dataclass(frozen=True)
 class Probe:
-    """Token ids of sources and targets, (B, L) each."""
+    """Token ids of sources (B, S) and targets (B, T)."""
 
     source: Tensor
     target: Tensor
 
-    @property
-    def length(self) -> int:
-        return self.source.shape[1]
+    def cut(self, source: int, target: int) -> Probe:
+        """The first so many tokens of each side."""
+        return Probe(self.source[:, :source], self.target[:, :target])
 
     def framed(self, bos: bool, sentences: int) -> Probe:
         """The first sentences as a model knows them: BOS (before the source where `bos`) and EOS at their places."""

@@ -21,7 +21,7 @@ from relformer.model import Seq2Seq
 
 
 def receptive_field(model: Seq2Seq, probe: Probe) -> dict[Role, NDArray[np.float32]]:
-    """F by distance, (L,) of each stack, growing to 1."""
+    """F by distance, (S,) and (T,), growing to 1."""
     with still(model), torch.enable_grad():
         encoded = model.encode(probe.source)
         source = (model.source_embedding(probe.source) * model.embed_scale).detach().requires_grad_()
@@ -29,7 +29,7 @@ def receptive_field(model: Seq2Seq, probe: Probe) -> dict[Role, NDArray[np.float
         direction = torch.randn(outputs.shape[-1], device=outputs.device)
         field = cumulative(torch.autograd.grad((outputs @ direction).sum(), source)[0])
         target = (model.target_embedding(probe.target) * model.embed_scale).detach().requires_grad_()
-        states = model.decoder(target, probe.target, model.decoder.start(encoded, probe.length))[:, -1]
+        states = model.decoder(target, probe.target, model.decoder.start(encoded, probe.target.shape[1]))[:, -1]
         return {"encoder": field, "decoder": cumulative(torch.autograd.grad((states @ direction).sum(), target)[0])}
 
 

@@ -60,6 +60,17 @@ def test_the_shape_of_a_bias() -> None:
     assert (comb.range, comb.oscillation) == (1, 5)  # up and down six times, one of which its range explains
 
 
+def test_a_table_is_taken_as_it_is() -> None:
+    """Not as it was measured; where one serves both layers, in both."""
+    distance = np.arange(1 - LENGTH, LENGTH)
+    profiles = np.random.default_rng(0).normal(size=(2, 1, 2 * LENGTH - 1)).astype(np.float32)
+    table = (-0.25 * np.abs(distance))[None, None].astype(np.float32)
+    part = PositionPart(np.zeros((2, 1, LENGTH, LENGTH), np.float32), np.ones((2, 1), np.float32), profiles, table)
+    names = ("entropy", "evenness", "distance", "first", "near", "past", "beyond")
+    found = describe(part, {name: np.zeros((2, 1), np.float32) for name in names}, "encoder", TRAINED)
+    assert [(layer[0].slope, layer[0].oscillation) for layer in found] == [(pytest.approx(-0.25), 0)] * 2
+
+
 def test_of_a_model() -> None:
     """A strong ALiBi is local in every head of a layer whose queries and keys are silent."""
     model = build("alibi", model={"heads": 1})

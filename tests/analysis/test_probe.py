@@ -57,5 +57,20 @@ def test_twice_the_trained_length_within_bounds() -> None:
     """Four tokens with BOS and EOS are six positions, five apart at most."""
     measurer = Measurer(build("t5"), corpus(), Frame())
     assert measurer.trained == {"encoder": 5, "decoder": 2, "cross": 5}
-    assert measurer.probe.length == 11
-    assert Measurer(build("t5"), corpus(longest=500), Frame()).probe.length == LONGEST
+    assert measurer.probe.source.shape[1] == 11 and measurer.probe.target.shape[1] == 5
+    assert measurer.usual.source.shape[1] == 6 and measurer.usual.target.shape[1] == 3
+    assert measurer.usual.source[:, -1].tolist() == [EOS] * len(measurer.usual.source)
+    long = Measurer(build("t5"), corpus(longest=500), Frame())
+    assert long.probe.source.shape[1] == LONGEST and long.probe.target.shape[1] == 5
+
+
+def test_sides_of_other_lengths_are_measured_apart() -> None:
+    """A table in cross-attention comes back over queries and keys of unlike number."""
+    measurer = Measurer(build("t5@cross"), corpus(), Frame())
+    found = measurer.measure(build("t5@cross"))
+    part = found.parts["cross"]
+    assert part.maps.shape[-2:] == (5, 11) and part.profile.shape[-1] == part.distance.size == 15
+    assert (part.distance[0], part.distance[-1]) == (-10, 4)
+    assert part.table is not None and part.table.shape[-1] == 15
+    assert [len(heads) for heads in found.heads["cross"]] == [3, 3]
+    assert all(np.isfinite(value) for head in found.heads["cross"][0] for value in head.numbers().values())

@@ -15,7 +15,8 @@ from relformer.training.module import Seq2SeqModule
 MODEL = {"width": 16, "heads": 2, "feedforward": 16}
 LETTERS = "abcdefghi"
 TRAINED = 4
-"""Tokens of the longest example: 6 positions with BOS and EOS, 5 apart at most, 11 positions in what is measured."""
+"""Tokens of the longest example. A source has 6 positions with BOS and EOS, 5 apart at most, and 11 when measured; a
+target has 5, 4 apart, and 9."""
 
 
 def module(**slots: dict[str, Any]) -> Any:

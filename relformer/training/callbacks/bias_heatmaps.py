@@ -89,11 +89,11 @@ class BiasHeatmaps(Measuring):
 
     def maps(self, part: PositionPart, role: str) -> Maps:
         """(layers, H, length, length) in nats, or of fewer positions where the sentences measured have fewer."""
-        length = min(self.length, part.maps.shape[-1])
+        queries, keys = part.maps.shape[-2:]
+        length = min(self.length, queries, keys)
         if part.table is None:
             return part.maps[..., :length, :length]
-        middle = part.table.shape[-1] // 2
-        tables = part.table[..., middle - length + 1 : middle + length]
+        tables = part.table[..., keys - length : keys + length - 1]
         return np.stack([toeplitz_maps(table, causal=role == "decoder") for table in tables])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
 from numpy.typing import NDArray
+from PIL import Image
 
 from relformer.errors import OptionError
 from relformer.files import replacing
@@ -124,7 +124,7 @@ def save_png(image_or_figure: NDArray[np.uint8] | Figure, path: Path) -> None:
         if isinstance(image_or_figure, Figure):
             image_or_figure.savefig(temporary, format="png", dpi=200)
         else:
-            imsave(temporary, image_or_figure, format="png")
+            Image.fromarray(image_or_figure).save(temporary, "PNG", compress_level=1)  # training waits for it
 
 
 def _check(maps: Maps, limit: float) -> None:

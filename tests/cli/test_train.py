@@ -92,7 +92,7 @@ def test_a_run_shows_its_page_its_heads_and_what_looking_cost(trained: Trained) 
     run, ended = trained
     assert f"page        {run / 'report.html'}" in ended.out
     assert "</html>" in (run / "report.html").read_text()
-    assert re.search(r"^figures     [\d.]+ s of \d+ s of training \([\d.]+ %\)$", ended.out, re.M)
+    assert re.search(r"^measuring and drawing took [\d.]+ s of \d+ s of training \([\d.]+ %\)$", ended.out, re.M)
     rows = (run / "heads.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * (2 + 2 + 2) * 4  # steps 0 and 12, attentions, heads
     assert {path.name for path in (run / "length").iterdir()} == {f"validation_step{n:06d}.png" for n in (4, 8, 12)}

@@ -19,10 +19,10 @@ TRAINED = 4
 target has 5, 4 apart, and 9."""
 
 
-def module(**slots: dict[str, Any]) -> Any:
+def module(**slots: Any) -> Any:
     vocabulary = {"source": list(LETTERS), "target": list(LETTERS)}
     sizes = {"length_side": "target", "trained_length": TRAINED}
-    return Seq2SeqModule({"seed": 0, "model": MODEL, "vocabulary": vocabulary, **sizes, **slots})
+    return Seq2SeqModule({"seed": 0, "model": MODEL, "vocabulary": vocabulary} | sizes | slots)
 
 
 def corpus() -> Corpus:

@@ -18,6 +18,7 @@ from relformer.training.callbacks.head_figures import HeadFigures, read_rows
 from relformer.training.callbacks.length_curve import LengthCurve
 from relformer.training.callbacks.measuring import SPENT
 from relformer.training.callbacks.receptive_field import ReceptiveField
+from tests.model.models import PLACES, config
 from tests.training.measured import TRAINED, files, module, trainer
 
 
@@ -51,6 +52,15 @@ def test_all_draw_from_one_measurement_a_step(tmp_path: Path, monkeypatch: pytes
     assert len(measured) == 3
     names = {f"{slot}_step{step:06d}.png" for slot in ("encoder", "decoder", "cross") for step in (0, 2, 3)}
     assert files(tmp_path / "profiles") == names
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_encoding_has_pictures_of_every_slot(tmp_path: Path, place: str) -> None:
+    built = module(**config(place))
+    for callback in (BiasHeatmaps(str(tmp_path / "maps")), BiasProfiles(str(tmp_path / "profiles"))):
+        callback.on_train_start(trainer(), built)
+    names = {f"{slot}_step000000.png" for slot in ("encoder", "decoder", "cross")}
+    assert names <= files(tmp_path / "maps") and names == files(tmp_path / "profiles")
 
 
 def test_cost_is_what_the_callbacks_took(tmp_path: Path) -> None:

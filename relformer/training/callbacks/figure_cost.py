@@ -23,7 +23,8 @@ class FigureCost(pl.Callback):
         if not trainer.is_global_zero:
             return
         spent, whole = SPENT.get(module, 0.0), time.perf_counter() - self.began
-        logger.info("figures     %.1f s of %.0f s of training (%.1f %%)", spent, whole, 100 * spent / whole)
+        share = 100 * spent / whole
+        logger.info("measuring and drawing took %.1f s of %.0f s of training (%.1f %%)", spent, whole, share)
         for each in trainer.loggers:
             numbers = {"figures/seconds": spent, "figures/share_of_training": spent / whole}
             each.log_metrics(numbers, step=trainer.global_step)

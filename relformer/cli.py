@@ -14,6 +14,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
        relformer data [overrides]           look at the data of a run before training
+       relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
@@ -106,6 +107,14 @@ def probe(arguments: list[str]) -> None:
     probe_command(arguments)
 
 
+def report(arguments: list[str]) -> None:
+    if len(arguments) != 1:
+        raise UserError("report needs one run, or one folder that holds some: relformer report runs/multirun/STAMP")
+    from relformer.report.pages import report as write_report
+
+    print(f"page        {write_report(Path(arguments[0]))}")
+
+
 def benchmark(arguments: list[str]) -> None:
     if arguments[:1] != ["decode"]:
         raise UserError(f"no command benchmark {' '.join(arguments)!r}; there is: relformer benchmark decode beams=5")
@@ -150,6 +159,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": evaluate,
     "translate": translate,
     "data": data,
+    "report": report,
     "compare": compare,
     "figure": figure,
     "probe": probe,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.attention.sdpa import refuse_sdpa, sdpa, serves
 from relformer.encodings import PositionalEncoding, Span
@@ -29,6 +31,7 @@ def attend(
     keys_done: bool = False,
     dropout: float = 0.0,
     backend: str = "auto",
+    observer: Callable[[Call], None] | None = None,
 ) -> Tensor:
     """Attention of projected q (B, H, Q, D) to k and v (B, H, K, D) under one encoding.
 
@@ -39,6 +42,7 @@ def attend(
         features: (B, H, K, F), what `encoding.features` made of the keys' inputs.
         keys_done: whether k already went through `encoding.key`, as a cache stores it.
         dropout: probability on the attention weights; 0 outside training.
+        observer: is shown the call, whatever the backend; it can make the logits for itself.
 
     Returns:
         (B, H, Q, D); a query with no key to see gets zeros.
@@ -54,6 +58,8 @@ def attend(
         raise UserError(f"attention.backend={backend!r} is not one of {', '.join(BACKENDS)}")
     if backend == "sdpa":
         refuse_sdpa(encoding)
+    if observer is not None:
+        observer(Call(query, key, encoding, span, keep, bias, (q, k), features))
     if backend == "sdpa" or (backend == "auto" and serves(encoding) and not slow_on_sdpa(bias)):
         square = causal and padding is None and span.q == span.k if isinstance(span.q, range) else False
         fast = square and not encoding.acts("visible")

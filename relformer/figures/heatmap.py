@@ -1,4 +1,4 @@
-"""Heatmaps of attention biases: a fast pixel grid for logging during training and a labelled figure for keeping.
+"""Heatmaps of attention biases: a fast pixel grid for logging during training and a figure for papers.
 
 The colour scale is fixed by the caller and never follows the data, so that pictures of different steps compare.
 """
@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
 from numpy.typing import NDArray
+from PIL import Image
 
 from relformer.errors import OptionError
 from relformer.files import replacing
@@ -50,17 +50,21 @@ def heatmap_grid(maps: Maps, limit: float) -> NDArray[np.uint8]:
     """
     _check(maps, limit)
     rows, heads, length, _ = maps.shape
-    palette = np.append(colormaps[COLOURS](np.arange(256))[:, :3] * 255, [[NO_VALUE] * 3], axis=0).round()
-    share = (np.nan_to_num(maps, nan=0.0, posinf=limit, neginf=-limit).clip(-limit, limit) + limit) / (2 * limit)
-    index = np.where(np.isnan(maps), 256, (share * 255).round().astype(int))
-    pixels = palette.astype(np.uint8)[index]
     scale = max(1, -(-MAP_PIXELS // length))
-    pixels = pixels.repeat(scale, axis=2).repeat(scale, axis=3)
+    pixels = coloured(maps, limit).repeat(scale, axis=2).repeat(scale, axis=3)
     side = length * scale
     pad = ((0, 0), (0, 0), (GAP, 0), (GAP, 0), (0, 0))
     pixels = np.pad(pixels, pad, constant_values=GAP_VALUE)
     pixels = pixels.transpose(0, 2, 1, 3, 4).reshape(rows * (side + GAP), heads * (side + GAP), 3)
     return np.pad(pixels, ((0, GAP), (0, GAP), (0, 0)), constant_values=GAP_VALUE)
+
+
+def coloured(maps: Maps, limit: float) -> NDArray[np.uint8]:
+    """One pixel a value: (...) -> (..., 3)."""
+    palette = np.append(colormaps[COLOURS](np.arange(256))[:, :3] * 255, [[NO_VALUE] * 3], axis=0).round()
+    share = (np.nan_to_num(maps, nan=0.0, posinf=limit, neginf=-limit).clip(-limit, limit) + limit) / (2 * limit)
+    index = np.where(np.isnan(maps), 256, (share * 255).round().astype(int))
+    return palette.astype(np.uint8)[index]
 
 
 def caption(maps: Maps, limit: float, step: int) -> str:
@@ -120,7 +124,7 @@ def save_png(image_or_figure: NDArray[np.uint8] | Figure, path: Path) -> None:
         if isinstance(image_or_figure, Figure):
             image_or_figure.savefig(temporary, format="png", dpi=200)
         else:
-            imsave(temporary, image_or_figure, format="png")
+            Image.fromarray(image_or_figure).save(temporary, "PNG", compress_level=1)  # training waits for it
 
 
 def _check(maps: Maps, limit: float) -> None:

@@ -5,11 +5,13 @@ Shapes: B batch, Q queries, K keys, H heads, D head size, E model size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from torch import Tensor, nn
 
 from relformer.attention import attend
+from relformer.attention.call import Call
 from relformer.encodings.parameters import Law, normal
 from relformer.model.cache import Memory
 from relformer.model.layers import Linear
@@ -18,6 +20,9 @@ from relformer.model.slot import Placed
 
 
 class Attention(nn.Module):
+    observer: Callable[[Call], None] | None = None
+    """Is shown each call while it is set: `relformer.analysis.watch`."""
+
     def __init__(self, options: ModelOptions, backend: str) -> None:
         super().__init__()
         width, self.heads, self.backend = options.width, options.heads, backend
@@ -57,6 +62,7 @@ class Attention(nn.Module):
             keys_done=encoding.keys == "after",
             dropout=self.dropout if self.training else 0.0,
             backend=self.backend,
+            observer=self.observer,
         )
         return self.out(mixed.transpose(1, 2).flatten(2))
 

@@ -16,7 +16,7 @@ import threading
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
@@ -27,6 +27,7 @@ from relformer.errors import OptionError, UserError
 from relformer.schema import LOGGER_MODES, LOGGERS
 
 CONNECT_SECONDS = 3.0
+Goal = Literal["min", "max"]
 VOCABULARY = {"pad", "bos", "eos", "unk", "mask", "sep", "cls", "start", "end"}
 SECRETS = ("api_key", "apikey", "access_key", "private_key", "password", "passwd", "secret")
 
@@ -40,11 +41,14 @@ def build_loggers(
     group: str | None,
     config: dict[str, Any],
     tags: list[str],
+    notes: str = "",
+    best: Mapping[str, Goal] = {},
 ) -> list[Logger]:
     """Loggers for the Trainer; the first is always the CSV file ``<run_dir>/csv/metrics.csv``.
 
     ``logger["name"]`` is wandb, tensorboard, csv or none (the last two: only the CSV); wandb also reads ``project``,
     ``mode`` and ``settings`` (more W&B settings). All runs share ``<log_dir>/wandb``. The config is redacted first.
+    `best` names figures of which W&B's summary keeps the least or the greatest beside the last.
     Raises UserError for an unknown choice, a missing package, or online W&B without login or server.
     """
     kind = logger.get("name", "csv")
@@ -57,7 +61,10 @@ def build_loggers(
             loggers[1].log_hyperparams(redact(config))
         elif kind == "wandb" and (mode := _wandb_mode(logger.get("mode", "auto"), log_dir)) != "disabled":
             options = {"name": name, "group": group, "config": redact(config), "tags": tags, "mode": mode}
-            loggers.append(_wandb(logger, run_dir, log_dir, options))
+            loggers.append(wandb := _wandb(logger, run_dir, log_dir, options | {"notes": notes or None}))
+            for figure, goal in best.items():
+                axis = {"step_metric": "trainer/global_step", "step_sync": True}
+                wandb.experiment.define_metric(figure, summary=f"{goal},last", **axis)
     except ModuleNotFoundError:
         package = "'relformer[tensorboard]'" if kind == "tensorboard" else "wandb"
         raise UserError(f"logger.name={kind} needs a package that is missing: pip install {package}") from None
@@ -121,7 +128,7 @@ def _csv(run_dir: Path) -> Logger:
     return logger
 
 
-def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> Logger:
+def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> WandbLogger:
     """WandbLogger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
     log_dir.mkdir(parents=True, exist_ok=True)
     stored = run_dir / "wandb_id"

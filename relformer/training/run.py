@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from torch import Tensor
 
@@ -25,10 +26,11 @@ from relformer.evaluation.report import caution, print_generation, print_table, 
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
 from relformer.registry import encodings
+from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
-from relformer.training.loggers import build_loggers, finish, run_hint
+from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
 
@@ -53,7 +55,7 @@ def _train(config: DictConfig) -> dict[str, Any]:
     if checkpoint is not None:
         refuse_other_data(checkpoint, corpus)
     data = DataModule(corpus, common_options(plain(config, "data")["data"]), config.seed)
-    trainer = build_trainer(config, run_dir)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
     limit_steps(trainer, config, data)
     module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
     if trainer.is_global_zero:
@@ -108,7 +110,9 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
-def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+    """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
+    goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
         plain(config, "logger")["logger"],
         run_dir,
@@ -117,6 +121,8 @@ def build_trainer(config: DictConfig, run_dir: Path) -> pl.Trainer:
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
+        notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
+        best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     return instantiate(
         config.trainer,
@@ -219,6 +225,7 @@ def report(
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
         write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir, side)
+        report_run(run_dir)
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
         write_outputs(module.generated, data.corpus, run_dir)
         print_generation({name: generated[name] for name in tests if name in generated}, config.decoding)
@@ -271,6 +278,7 @@ def closing(
     lines += [
         f"figures     {run_dir / 'metrics.json'}",
         f"curve       {run_dir / 'length_curve.png'}",
+        f"page        {run_dir / PAGE}",
         f"further     relformer evaluate {run_dir}",
     ]
     if config.logger.name == "wandb":

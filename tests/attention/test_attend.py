@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from relformer.attention import attend, visible_pairs
+from relformer.attention.call import Call
 from relformer.attention.sdpa import serves
 from relformer.encodings import Positions
 from relformer.registry import encodings
@@ -137,3 +138,19 @@ def test_great_logits_overflow_nothing(backend: str, dtype: torch.dtype) -> None
     out = attend(q * 100, k * 100, v, encoding, ready(encoding, range(6), range(6)), causal=True, backend=backend)
     assert out.isfinite().all()
     assert out.dtype == dtype
+
+
+@pytest.mark.parametrize("masks", MASKS, ids=lambda m: "+".join(m) or "none")
+@pytest.mark.parametrize("name", SERVED)
+@torch.no_grad()
+def test_an_observer_sees_the_weights_that_make_the_output(name: str, masks: dict[str, Any]) -> None:
+    """Whatever kernel makes the output, which watching does not change."""
+    encoding = make(name)
+    enliven(encoding)
+    q, k, v = qkv(6, 6)
+    span = ready(encoding, range(6), range(6))
+    seen: list[Call] = []
+    out = attend(q, k, v, encoding, span, observer=seen.append, **masks)
+    assert torch.equal(out, attend(q, k, v, encoding, span, **masks))
+    (call,) = seen
+    torch.testing.assert_close(call.weights() @ v, out, rtol=1e-4, atol=1e-5)

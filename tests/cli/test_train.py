@@ -1,6 +1,7 @@
 """`python train.py`: what a run prints and leaves, and evaluating it again."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,21 @@ def test_pictures_and_the_log_of_losses(trained: Trained) -> None:
     run, _ = trained
     assert min(imread(run / "length_curve.png").shape[:2]) > 100
     steps = {path.stem for path in (run / "heatmaps").glob("*.npz")}
-    assert steps == {f"{stack}_step{step:06d}" for stack in ("encoder", "decoder") for step in (0, 6, 12)}
+    assert steps == {f"{stack}_step{step:06d}" for stack in ("encoder", "decoder", "cross") for step in (0, 6, 12)}
     written = losses(run)
     assert len(written) == 12
     assert float(written[max(written)]) < float(written[min(written)])
+
+
+def test_a_run_shows_its_page_its_heads_and_what_looking_cost(trained: Trained) -> None:
+    run, ended = trained
+    assert f"page        {run / 'report.html'}" in ended.out
+    assert "</html>" in (run / "report.html").read_text()
+    assert re.search(r"^measuring and drawing took [\d.]+ s of \d+ s of training \([\d.]+ %\)$", ended.out, re.M)
+    rows = (run / "heads.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * (2 + 2 + 2) * 4  # steps 0 and 12, attentions, heads
+    assert {path.name for path in (run / "length").iterdir()} == {f"validation_step{n:06d}.png" for n in (4, 8, 12)}
+    assert len(list((run / "attention").glob("*.npz"))) == 2 and (run / "profiles" / "receptive_field.json").exists()
 
 
 def test_evaluating_again_on_other_lengths(trained: Trained, tmp_path: Path) -> None:

@@ -72,3 +72,25 @@ def test_one_run_holds_config_losses_and_images(home: Path) -> None:
         for item in pictures:
             assert imread(folder / "files" / item[f"bias/{stack}.path"]).ndim == 3
     assert found[-1]["exit"].get("exit_code", 0) == 0
+
+
+def test_the_summary_keeps_the_best_and_notes_say_the_overrides(home: Path) -> None:
+    _, found = records(home)
+    started = next(record["run"] for record in found if record["type"] == "run")
+    assert started["notes"].split()[:2] == ["data=reverse", "data.examples=600"]
+    defined = [record["metric"] for record in found if record["type"] == "metric"]
+    best = {each["name"]: each["summary"] for each in defined if each.get("name", "").startswith("val/")}
+    assert {"val/iid/loss", "val/iid/exact_match", "val/longer/loss", "val/longer/exact_match"} <= set(best)
+    assert all(summary.get("min" if name.endswith("loss") else "max") for name, summary in best.items())
+
+
+def test_pictures_and_figures_have_folders_on_the_axis_of_steps(home: Path) -> None:
+    _, found = records(home)
+    history = [record["history"]["item"] for record in found if record["type"] == "history"]
+    folders = {"bias/encoder", "bias/cross", "profile/decoder", "profile/receptive_field", "length/curves"}
+    for key in folders:
+        assert any(f"{key}.path" in item and "trainer/global_step" in item for item in history), key
+    keys = {key for item in history for key in item}
+    assert sum(key.startswith("attention/cross_sentence") and key.endswith(".path") for key in keys) == 2
+    assert {"heads/encoder/layer1_head1/entropy", "heads/cross/layer2_head4/first", "figures/share_of_training"} <= keys
+    assert any(key.startswith("length/longer/loss/") for key in keys)

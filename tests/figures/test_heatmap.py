@@ -102,11 +102,11 @@ def test_figure_labels_and_files(tmp_path: Path) -> None:
 
 
 def test_failed_write_keeps_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(path: Path, *_: object, **__: object) -> None:
+    def full_disk(_: object, path: Path, *__: object, **___: object) -> None:
         path.write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(heatmap, "imsave", full_disk)
+    monkeypatch.setattr(heatmap.Image.Image, "save", full_disk)
     target = tmp_path / "grid.png"
     target.write_bytes(b"old")
     with pytest.raises(OSError, match="no space"):

@@ -1,50 +1,25 @@
 """Heatmaps of the bias while training: what is drawn, when, from which numbers, on one scale."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.image import imread
 
-from relformer.encodings.t5 import T5
 from relformer.figures.heatmap import heatmap_grid, toeplitz_maps
 from relformer.training.callbacks.bias_heatmaps import LEAST_LIMIT, BiasHeatmaps
-from relformer.training.module import Seq2SeqModule
+from tests.training.measured import drawn, files, module, trainer
 
 LENGTH = 5
-MODEL = {"width": 16, "heads": 2, "feedforward": 16}
-
-
-def module(**slots: dict[str, Any]) -> Any:
-    vocabulary = {"source": list("abcdefghi"), "target": list("abcdefghi")}
-    return Seq2SeqModule({"seed": 0, "model": MODEL, "vocabulary": vocabulary, **slots})
-
-
-def trainer(step: int = 0, rank_zero: bool = True) -> Any:
-    return SimpleNamespace(global_step=step, is_global_zero=rank_zero, loggers=[])
-
-
-def files(directory: Path) -> set[str]:
-    return {path.name for path in directory.glob("**/*") if path.is_file()}
-
-
-def drawn(directory: Path, stem: str) -> tuple[Any, Any]:
-    """The pixels and the numbers of one picture."""
-    numbers = np.load(directory / f"{stem}.npz")
-    pixels = (imread(directory / f"{stem}.png")[..., :3] * 255).round().astype(np.uint8)
-    return pixels, numbers
+SLOTS = ("encoder", "decoder", "cross")
 
 
 def test_numbers_are_the_bias_of_the_model(tmp_path: Path) -> None:
     built = module(encoding={"name": "alibi"})
     BiasHeatmaps(str(tmp_path), length=LENGTH).on_train_start(trainer(), built)
-    names = {"encoder_step000000.png", "encoder_step000000.npz", "decoder_step000000.png", "decoder_step000000.npz"}
-    assert files(tmp_path) == names
+    assert files(tmp_path) == {f"{slot}_step000000{suffix}" for slot in SLOTS for suffix in (".png", ".npz")}
     _, numbers = drawn(tmp_path, "encoder_step000000")
-    distance = np.arange(-(LENGTH - 1), LENGTH)
+    distance = np.arange(-10, 11)
     assert numbers["distance"].tolist() == distance.tolist()
     # ALiBi of two heads: slopes 2^-4 and 2^-8.
     slopes = np.array([2.0**-4, 2.0**-8])
@@ -57,8 +32,10 @@ def test_pixels_are_of_the_numbers_and_the_decoder_is_causal(tmp_path: Path) -> 
     callback.on_train_start(trainer(), built)
     for stack, causal in (("encoder", False), ("decoder", True)):
         pixels, numbers = drawn(tmp_path, f"{stack}_step000000")
-        assert numbers["table"].shape == (2, 2, 2 * LENGTH - 1)
-        maps = np.stack([toeplitz_maps(table, causal) for table in numbers["table"]])
+        keys = 9 if causal else 11
+        tables = numbers["table"][..., keys - LENGTH : keys + LENGTH - 1]
+        maps = np.stack([toeplitz_maps(table, causal) for table in tables])
+        assert np.array_equal(numbers["map"], maps, equal_nan=True)
         assert (pixels == heatmap_grid(maps, callback.limit or 0)).all()
     assert not np.array_equal(numbers["table"][0], numbers["table"][1])
 
@@ -70,7 +47,7 @@ def test_the_scale_stays_when_the_bias_grows(tmp_path: Path) -> None:
     _, before = drawn(tmp_path, "encoder_step000000")
     _, decoder = drawn(tmp_path, "decoder_step000000")
     limit = callback.limit
-    assert limit == pytest.approx(max(np.abs(before["table"]).max(), np.abs(decoder["table"]).max()))
+    assert limit == pytest.approx(max(np.abs(before["map"]).max(), np.nanmax(np.abs(decoder["map"]))))
     assert limit is not None and limit > LEAST_LIMIT
     with torch.no_grad():
         for parameter in built.model.slots["encoder"].parameters():
@@ -79,7 +56,7 @@ def test_the_scale_stays_when_the_bias_grows(tmp_path: Path) -> None:
     assert callback.limit == limit
     pixels, after = drawn(tmp_path, "encoder_step000500")
     np.testing.assert_allclose(after["table"], 10 * before["table"], rtol=1e-5)
-    assert (pixels == heatmap_grid(np.stack([toeplitz_maps(after["table"][0], False)]), limit)).all()
+    assert (pixels == heatmap_grid(after["map"], limit)).all()
 
 
 def test_small_biases_get_the_least_scale_and_a_resume_keeps_its_own(tmp_path: Path) -> None:
@@ -105,17 +82,22 @@ def test_when_it_draws(tmp_path: Path) -> None:
     for step in range(1, 8):
         callback.on_train_batch_end(trainer(step), built, None, None, step - 1)
     callback.on_train_end(trainer(7), built)
-    steps = {f"encoder_step{step:06d}{suffix}" for step in (0, 3, 6, 7) for suffix in (".png", ".npz")}
-    assert files(tmp_path) == steps | {"encoder.png"}
+    steps = {f"{slot}_step{step:06d}{suffix}" for slot in SLOTS for step in (0, 3, 6, 7) for suffix in (".png", ".npz")}
+    assert files(tmp_path) == steps | {f"{slot}.png" for slot in SLOTS}
 
 
 @pytest.mark.parametrize("name", ["none", "rope", "sinusoidal", "shaw"])
-def test_encodings_without_a_table_are_left_out(tmp_path: Path, name: str) -> None:
+def test_encodings_without_a_table_are_measured(tmp_path: Path, name: str) -> None:
     built = module(encoding={"name": name})
     callback = BiasHeatmaps(str(tmp_path), length=LENGTH)
     callback.on_train_start(trainer(), built)
     callback.on_train_end(trainer(3), built)
-    assert files(tmp_path) == set()
+    pixels, numbers = drawn(tmp_path, "encoder_step000003")
+    assert numbers["map"].shape == (2, 2, LENGTH, LENGTH) and numbers["r2"].shape == (2, 2)
+    assert numbers["profile"].shape == (2, 2, 21) and "table" not in numbers
+    assert (pixels == heatmap_grid(numbers["map"], callback.limit or 0)).all()
+    assert ("encoder_terms.png" in files(tmp_path)) == (name == "sinusoidal")
+    assert np.nanmax(np.abs(numbers["map"])) > 0.01 or name == "none"
 
 
 def test_only_rank_zero_draws(tmp_path: Path) -> None:
@@ -134,8 +116,9 @@ def test_drawing_changes_no_random_state_and_no_gradient(tmp_path: Path) -> None
     assert all(parameter.grad is None for parameter in built.model.parameters())
 
 
-def test_the_cross_slot_is_drawn_where_it_has_a_table(tmp_path: Path) -> None:
+def test_the_cross_slot_shows_its_table(tmp_path: Path) -> None:
     built = module(encoding={"name": "none"}, cross_encoding={"name": "t5"})
     BiasHeatmaps(str(tmp_path), length=LENGTH).on_train_start(trainer(), built)
-    assert files(tmp_path) == {"cross_step000000.png", "cross_step000000.npz"}
-    assert isinstance(built.model.slots["cross"].first, T5)
+    _, numbers = drawn(tmp_path, "cross_step000000")
+    distance = torch.arange(-10, 9)
+    np.testing.assert_allclose(numbers["table"][0], built.model.slots["cross"].first.table(distance).detach())

@@ -1,0 +1,54 @@
+"""Looking at every attention call of a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+
+from relformer.attention.call import Call
+from relformer.encodings import Role
+from relformer.model import Seq2Seq
+from relformer.model.attention import Attention
+
+See = Callable[[Role, int, Call], None]
+"""Is told the slot, the number of the layer and the call."""
+
+
+def attentions(model: Seq2Seq) -> Iterator[tuple[Role, int, Attention]]:
+    """Every attention of the model with its slot and the number of its layer, in the order of a forward pass."""
+    for number, layer in enumerate(model.encoder.layers):
+        yield "encoder", number, layer.attention  # type: ignore[misc]
+    for number, layer in enumerate(model.decoder.layers):
+        yield "decoder", number, layer.attention  # type: ignore[misc]
+        yield "cross", number, layer.cross_attention  # type: ignore[misc]
+
+
+@contextmanager
+def watch(model: Seq2Seq, see: See) -> Iterator[None]:
+    """Within this, `see` is shown every attention call."""
+    try:
+        for role, number, attention in attentions(model):
+            attention.observer = partial(see, role, number)
+        yield
+    finally:
+        for _, _, attention in attentions(model):
+            attention.observer = None
+
+
+@contextmanager
+def still(model: Seq2Seq) -> Iterator[None]:
+    """Within this the model is in evaluation mode and float32 arithmetic; no random state is spent."""
+    training, device = model.training, next(model.parameters()).device
+    with (
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+        torch.autocast(device.type, enabled=False),
+    ):
+        torch.manual_seed(0)  # a sampler that draws in evaluation draws the same positions at every step
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(training)

@@ -111,6 +111,7 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
         UserError: a path that is not there, or no run at all.
     """
     found: list[Path] = []
+    empty: list[Path] = []
     for path in map(Path, paths):
         if not path.exists():
             raise UserError(f"{path} is not there; give run directories, or folders that hold some")
@@ -118,10 +119,12 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
         root = path.parent if path.name == "metrics.json" else path
         runs = [p for p in below if "evaluations" not in p.relative_to(root.parent).parts]
         if not runs:
-            print(f"{path} is left out: there is no finished run (metrics.json) below it", file=sys.stderr)
+            empty.append(path)
         found += [p for p in runs if p not in found]
     if not found:
         raise UserError(f"no finished run (metrics.json) below {', '.join(paths)}; is training done?")
+    for path in empty:
+        print(f"{path} is left out: there is no finished run (metrics.json) below it", file=sys.stderr)
     return found
 
 

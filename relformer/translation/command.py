@@ -43,6 +43,9 @@ def translate_run(run: str, overrides: list[str]) -> None:
     """
     prepare()
     options, rest = parsed(overrides)
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if getattr(options, name) == "-" and stream is None:
+            raise UserError(f"{name}=- is the standard {name}, which is closed; name a file")
     trained = open_run(run, rest)
     n_best = DecodingOptions(**trained.content["decoding"]).n_best
     device_of(options.accelerator, options.devices - 1)
@@ -187,7 +190,7 @@ def one_cell(text: str) -> str:
 @contextmanager
 def written(output: str) -> Iterator[TextIO]:
     """Standard output, or a file that has its name only when it is closed: whole, or as far as an interrupt let it.
-    What is no regular file, such as a named pipe or /dev/null, is written to as it stands; a link stays one.
+    What is no regular file, such as a named pipe, and what /dev names are written to as they stand; a link stays one.
     """
     if output == "-":
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
@@ -198,7 +201,8 @@ def written(output: str) -> Iterator[TextIO]:
     path = Path(os.path.realpath(output))
     if path.is_dir():
         raise UserError(f"output={output} is a folder; name a file")
-    place = nullcontext(path) if path.exists() and not path.is_file() else replacing(path)
+    special = output.startswith("/dev/") or (path.exists() and not path.is_file())
+    place = nullcontext(Path(output)) if special else replacing(path)
     try:
         with place as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             try:

@@ -74,6 +74,8 @@ def parsed(overrides: Sequence[str]) -> tuple[TranslateOptions, list[str]]:
 
 def refuse_idle(override: str, names: Sequence[str]) -> None:
     """An override that evaluation reads and translation doesn't, or a misspelt option of the command."""
+    if override in names:
+        raise UserError(f"option {override!r} needs a value: {override}=...")
     head = re.split(r"[.=]", override.lstrip("+"))[0]
     if head in ("data", "trainer", "eval") and not override.startswith("eval.checkpoint="):
         raise UserError(f"{override!r} changes nothing in translate; its own options are {', '.join(names)}")

@@ -62,6 +62,13 @@ class Translator:
                 except UserError as error:
                     longest = max(batch, key=lambda number: len(sources[number]))
                     raise UserError(f"line {first + longest}: {error}") from None
+                except (RuntimeError, MemoryError) as error:
+                    if not short_of_memory(error):
+                        raise
+                    raise UserError(
+                        f"line {first + batch[0]}: {len(batch):,} lines of up to {len(sources[batch[0]]):,} tokens need "
+                        f"more memory than there is; lower max_tokens={self.max_tokens}, or split longer lines"
+                    ) from None
                 for number, best in zip(batch, hypotheses, strict=True):
                     found[number] = [self.said(hypothesis) for hypothesis in best]
         return found
@@ -87,3 +94,8 @@ class Translator:
     def said(self, hypothesis: Hypothesis) -> Translation:
         text = " ".join(self.target.decode(hypothesis.tokens).splitlines())
         return Translation(text, hypothesis.score, hypothesis.normalised, hypothesis.reached_limit)
+
+
+def short_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; on a CPU torch says so only in words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

@@ -161,11 +161,9 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
             raise UserError(f"{override!r} can't change after training; what can is {', '.join(CHANGEABLE)}")
-        key, sign, _ = override.lstrip("+").partition("=")
-        if sign and OmegaConf.is_dict(OmegaConf.select(config, key)):
-            raise UserError(
-                f"{override!r} would replace all of {key!r}; after training set single options: {key}.KEY=VALUE"
-            )
+        key, _, value = override.lstrip("+").partition("=")
+        if re.fullmatch(r"\w+", value) and value != "null" and OmegaConf.is_dict(OmegaConf.select(config, key)):
+            raise UserError(f"{override!r} can't be chosen after training; set single options: {key}.KEY=VALUE")
     update(config, list(overrides))
     if type(config.average) is not int or config.average < 1:
         raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")

@@ -65,9 +65,10 @@ class Translator:
                 except (RuntimeError, MemoryError) as error:
                     if not short_of_memory(error):
                         raise
+                    tokens = len(sources[batch[0]])
                     raise UserError(
-                        f"line {first + batch[0]}: {len(batch):,} lines of up to {len(sources[batch[0]]):,} tokens need "
-                        f"more memory than there is; lower max_tokens={self.max_tokens}, or split longer lines"
+                        f"line {first + batch[0]}: {len(batch):,} lines of up to {tokens:,} tokens need more memory than "
+                        f"there is; lower max_tokens={self.max_tokens}, or split longer lines"
                     ) from None
                 for number, best in zip(batch, hypotheses, strict=True):
                     found[number] = [self.said(hypothesis) for hypothesis in best]

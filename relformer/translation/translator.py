@@ -67,8 +67,8 @@ class Translator:
                         raise
                     tokens = len(sources[batch[0]])
                     raise UserError(
-                        f"line {first + batch[0]}: {len(batch):,} lines of up to {tokens:,} tokens need more memory than "
-                        f"there is; lower max_tokens={self.max_tokens}, or split longer lines"
+                        f"line {first + batch[0]}: {len(batch):,} lines of up to {tokens:,} tokens need more memory "
+                        f"than there is; lower max_tokens={self.max_tokens}, or split longer lines"
                     ) from None
                 for number, best in zip(batch, hypotheses, strict=True):
                     found[number] = [self.said(hypothesis) for hypothesis in best]

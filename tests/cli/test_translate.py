@@ -113,23 +113,6 @@ def test_where_the_output_goes(folder: Path) -> None:
     assert (folder / "pipe").is_fifo()
 
 
-def test_a_worker_that_dies_is_said(folder: Path) -> None:
-    (folder / "long.txt").write_text("the red x number 3\n" * 20000)
-    options = ("input=long.txt", "output=dead.txt", "pool=20", "devices=2", "accelerator=cpu")
-    command = [sys.executable, "-m", "relformer", "translate", "run", *options]
-    process = subprocess.Popen(command, cwd=folder, env=environment(PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
-    for _ in range(600):
-        if any(path.stat().st_size for path in folder.glob(".dead*.tmp*")):
-            break
-        time.sleep(0.1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    workers = [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    os.kill(workers[0], signal.SIGKILL)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 2 and b"a process of devices=2 died" in error and b"Traceback" not in error
-    assert not (folder / "dead.txt").exists()
-
-
 def test_an_interrupt_keeps_what_is_done(folder: Path) -> None:
     (folder / "long.txt").write_text("the red x number 3\n" * 20000)
     command = [sys.executable, "-m", "relformer", "translate", "run", "input=long.txt", "output=cut.txt", "pool=20"]

@@ -30,6 +30,12 @@ class Problem:
         return max(self.maximum)
 
 
+def longest_target(model: Seq2Seq) -> int | None:
+    """The most tokens that a target can have where an encoding has a table; None where none has."""
+    limits = [model.slots[role].first.max_positions() for role in ("decoder", "cross")]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def posed(
     model: Seq2Seq,
     source: Tensor,
@@ -74,6 +80,8 @@ def posed(
         span = source.shape[1] if positions is None else int(positions.max()) + 1
         positions_needed(model, span, max(maximum))
     except LengthError as error:
+        if most is not None:
+            raise
         raise LengthError(
             f"{error}\n  targets may have {options.max_length_base} + {options.max_length_factor:g} * source length "
             "tokens: decoding.max_length_base, decoding.max_length_factor"

@@ -59,6 +59,8 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("eval.checkpoint=")]
     which = wanted[-1] if wanted else "last"
     path = checkpoint_of(Path(run), which)
+    if wanted and path == Path(run):
+        raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     config = stored_config(path, overrides)
     if not trusted:
@@ -69,6 +71,10 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
         path, map_location="cpu", weights_only=True, config=read_config(path) | slots
     )
     if content["average"] > 1:
+        if path == Path(run):
+            raise OptionError(
+                "average", content["average"], f"needs a run, but {run} is one checkpoint; name its folder"
+            )
         paths = kept_checkpoints(path.parent, which, content["average"])
         module.load_state_dict(mean_weights(paths))
         path = paths[-1]
@@ -93,16 +99,28 @@ def checkpoint_of(run: Path, which: str) -> Path:
 
 
 def kept_checkpoints(folder: Path, which: str, count: int) -> list[Path]:
-    """The latest `count` of the checkpoints kept for averaging, oldest first.
+    """The latest `count` of the checkpoints kept for averaging, or those with the lowest loss, oldest first.
 
     Raises:
         OptionError: there are not so many.
     """
-    found = sorted(folder.glob(f"{KEPT[which]}-*.ckpt"), key=read_step)
+    found = sorted(folder.glob(f"{KEPT[which]}-*.ckpt"), key=read_step if which == "last" else read_loss)
     if len(found) < count:
         rule = f"is more than the {len(found)} checkpoints in {folder} ({KEPT[which]}-*.ckpt); train with "
         raise OptionError("average", count, f"{rule}callbacks=averaging, which keeps five")
-    return found[-count:]
+    return sorted(found[-count:] if which == "last" else found[:count], key=read_step)
+
+
+def read_loss(path: Path) -> float:
+    """The validation loss that ends a kept checkpoint's name.
+
+    Raises:
+        UserError: the name ends otherwise.
+    """
+    try:
+        return float(path.stem.rpartition("-")[2])
+    except ValueError:
+        raise UserError(f"{path} is not named best-STEP-LOSS.ckpt, so which are best is not known") from None
 
 
 def mean_weights(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
@@ -143,6 +161,9 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
             raise UserError(f"{override!r} can't change after training; what can is {', '.join(CHANGEABLE)}")
+        key, _, value = override.lstrip("+").partition("=")
+        if re.fullmatch(r"\w+", value) and value != "null" and OmegaConf.is_dict(OmegaConf.select(config, key)):
+            raise UserError(f"{override!r} can't be chosen after training; set single options: {key}.KEY=VALUE")
     update(config, list(overrides))
     if type(config.average) is not int or config.average < 1:
         raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")

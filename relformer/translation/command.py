@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TextIO
 
 import torch
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from relformer.config import explain, prepare
-from relformer.data.text.charsets import checked
-from relformer.data.text.lines import read_lines
+from relformer.config import prepare
+from relformer.data.text.lines import read_blocks
 from relformer.data.text.notes import Notes
+from relformer.decoding import DecodingOptions
 from relformer.errors import OptionError, UserError
 from relformer.files import replacing
-from relformer.schema import options_of, schema
 from relformer.training.trained import TrainedRun, open_run
-from relformer.translation.options import TranslateOptions
+from relformer.translation.options import TranslateOptions, parsed
 from relformer.translation.translator import Translation, Translator
 
 logger = logging.getLogger("relformer")
@@ -43,12 +42,13 @@ def translate_run(run: str, overrides: list[str]) -> None:
         UserError: no such run, options that don't fit, an input that can't be read, a line that can't be translated.
     """
     prepare()
-    names = {field.name for field in fields(TranslateOptions)}
-    mine = [override for override in overrides if override.split("=")[0] in names]
-    rest = [override for override in overrides if override not in mine]
-    options = parsed(mine)
+    options, rest = parsed(overrides)
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if getattr(options, name) == "-" and stream is None:
+            raise UserError(f"{name}=- is the standard {name}, which is closed; name a file")
     trained = open_run(run, rest)
-    n_best = trained.content["decoding"]["n_best"]
+    n_best = DecodingOptions(**trained.content["decoding"]).n_best
+    device_of(options.accelerator, options.devices - 1)
     if n_best > 1 and options.format == "text":
         raise OptionError("format", "text", f"has one line a line, but decoding.n_best={n_best}; use tsv or jsonl")
     interactive = options.input == "-" and sys.stdin.isatty()
@@ -72,19 +72,21 @@ def translate_run(run: str, overrides: list[str]) -> None:
     tally.say(not interactive)
 
 
-def parsed(overrides: Sequence[str]) -> TranslateOptions:
-    try:
-        typed = OmegaConf.structured(schema("translate", options_of(TranslateOptions)))
-        made = TranslateOptions(**OmegaConf.merge(typed, OmegaConf.from_dotlist(list(overrides))))  # type: ignore[arg-type]
-    except OmegaConfBaseException as error:
-        raise UserError(explain(error)) from None
-    checked(made.charset)
-    return made
-
-
 def given_lines(options: TranslateOptions, notes: Notes) -> Iterator[str]:
+    """The lines of a file or pipe.
+
+    Raises:
+        UserError: the first line that can't be read; none is left out, since line n of the output is that of line n.
+    """
     path = Path("/dev/stdin") if options.input == "-" else Path(options.input)
-    return (line.text for line in read_lines(path, options.charset, notes))
+    try:
+        for block in read_blocks(path, options.charset, notes):
+            for number, text in enumerate(block.texts, block.first):
+                if fault := block.faults.get(number):
+                    raise UserError(f"{path}:{number}: {fault.message}")
+                yield text
+    except UserError as error:  # which is of the data's reader, where the option has another name
+        raise UserError(str(error).replace("data.charset", "charset")) from None
 
 
 def typed_lines() -> Iterator[str]:
@@ -118,6 +120,11 @@ def translated(
                     yield from finished(*waiting.popleft())
             while waiting:
                 yield from finished(*waiting.popleft())
+        except BrokenProcessPool:
+            raise UserError(
+                f"a process of devices={options.devices} died (a machine short of memory kills the largest); lower "
+                "devices or max_tokens"
+            ) from None
         except BaseException:
             workers.shutdown(cancel_futures=True)
             raise
@@ -182,19 +189,28 @@ def one_cell(text: str) -> str:
 
 @contextmanager
 def written(output: str) -> Iterator[TextIO]:
-    """Standard output, or a file that has its name only when it is closed: whole, or as far as an interrupt let it."""
+    """Standard output, or a file that has its name only when it is closed: whole, or as far as an interrupt let it.
+    What is no regular file, such as a named pipe, and what /dev names are written to as they stand; a link stays one.
+    """
     if output == "-":
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         yield sys.stdout
         sys.stdout.flush()
         return
     interrupt = None
+    path = Path(os.path.realpath(output))
+    if path.is_dir():
+        raise UserError(f"output={output} is a folder; name a file")
+    special = output.startswith("/dev/") or (path.exists() and not path.is_file())
+    place = nullcontext(Path(output)) if special else replacing(path)
     try:
-        with replacing(Path(output)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        with place as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             try:
                 yield file
             except KeyboardInterrupt as error:
                 interrupt = error
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise UserError(f"output={output} can't be written: {error.strerror}") from None
     if interrupt is not None:

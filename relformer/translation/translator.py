@@ -9,7 +9,7 @@ import torch
 
 from relformer.data.batching import Frame, padded
 from relformer.data.vocabulary import BOS, EOS
-from relformer.decoding import DecodingOptions, Hypothesis, decode
+from relformer.decoding import DecodingOptions, Hypothesis, decode, longest_target
 from relformer.errors import UserError
 from relformer.training.trained import TrainedRun
 
@@ -40,6 +40,7 @@ class Translator:
         self.source, self.target = trained.coders
         self.options = DecodingOptions(**trained.content["decoding"])
         self.frame = Frame(trained.content["data"]["bos"], trained.content["data"]["eos"])
+        self.eos, self.most = EOS if self.frame.eos else -1, longest_target(self.model)
 
     def translate(self, lines: Sequence[str], first: int = 1) -> list[list[Translation]]:
         """The `decoding.n_best` translations of each line, best first, in the order of the lines; a blank line has
@@ -57,10 +58,18 @@ class Translator:
             for batch in self.batches(sources):
                 ids = padded([sources[number] for number in batch]).to(self.device)
                 try:
-                    hypotheses = decode(self.model, ids, self.options, BOS, EOS if self.frame.eos else -1)
+                    hypotheses = decode(self.model, ids, self.options, BOS, self.eos, most=self.most)
                 except UserError as error:
                     longest = max(batch, key=lambda number: len(sources[number]))
                     raise UserError(f"line {first + longest}: {error}") from None
+                except (RuntimeError, MemoryError) as error:
+                    if not short_of_memory(error):
+                        raise
+                    tokens = len(sources[batch[0]])
+                    raise UserError(
+                        f"line {first + batch[0]}: {len(batch):,} lines of up to {tokens:,} tokens need more memory "
+                        f"than there is; lower max_tokens={self.max_tokens}, or split longer lines"
+                    ) from None
                 for number, best in zip(batch, hypotheses, strict=True):
                     found[number] = [self.said(hypothesis) for hypothesis in best]
         return found
@@ -86,3 +95,8 @@ class Translator:
     def said(self, hypothesis: Hypothesis) -> Translation:
         text = " ".join(self.target.decode(hypothesis.tokens).splitlines())
         return Translation(text, hypothesis.score, hypothesis.normalised, hypothesis.reached_limit)
+
+
+def short_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; on a CPU torch says so only in words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

@@ -76,6 +76,13 @@ def test_scores_and_the_n_best(folder: Path) -> None:
         (("devices=two",), "devices: 'two' is not an integer"),
         (("average=9",), "average=9 is more than the 3 checkpoints"),
         (("encoding=alibi",), "can't change after training"),
+        (("data=multi30k",), "changes nothing in translate"),
+        (("input=latin.txt", "data.charset=cp1252"), "changes nothing in translate"),
+        (("imput=two.txt",), "did you mean 'input'?"),
+        (("input",), "'input' needs a value"),
+        (("input=latin.txt",), "pass charset=cp1252\n"),
+        (("charset=utf-16",), "error: charset='utf-16'"),
+        (("input=two.txt", "devices=2", "decoding.beams=0"), "decoding.beams=0 must be at least 1"),
     ],
 )
 def test_a_fault_is_one_sentence(folder: Path, options: tuple[str, ...], said: str) -> None:
@@ -86,6 +93,24 @@ def test_a_fault_is_one_sentence(folder: Path, options: tuple[str, ...], said: s
     assert done.code == 2 and done.error.count("error:") == 1 and "Traceback" not in done.error
     assert said in done.error
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_where_the_output_goes(folder: Path) -> None:
+    (folder / "two.txt").write_text("the red x\n\nthe blue y number 3")
+    said = relformer("translate", "run", "input=two.txt", "output=-", cwd=folder).succeeded().out
+    assert said.count("\n") == 3
+    (folder / "link.txt").symlink_to("behind.txt")
+    relformer("translate", "run", "input=two.txt", "output=link.txt", cwd=folder).succeeded()
+    assert (folder / "link.txt").is_symlink() and (folder / "behind.txt").read_text() == said
+    relformer("translate", "run", "input=two.txt", "output=two.txt", cwd=folder).succeeded()
+    assert (folder / "two.txt").read_text() == said
+    refused = relformer("translate", "run", "input=behind.txt", "output=.", cwd=folder)
+    assert refused.code == 2 and "output=. is a folder" in refused.error
+    os.mkfifo(folder / "pipe")
+    with subprocess.Popen(["cat", "pipe"], cwd=folder, stdout=subprocess.PIPE) as reader:
+        relformer("translate", "run", "input=behind.txt", "output=pipe", cwd=folder).succeeded()
+        assert reader.stdout is not None and reader.stdout.read().count(b"\n") == 3
+    assert (folder / "pipe").is_fifo()
 
 
 def test_an_interrupt_keeps_what_is_done(folder: Path) -> None:
@@ -130,6 +155,9 @@ def test_evaluation_is_the_same_on_two_devices_and_takes_an_average(folder: Path
     assert "average of 3 checkpoints to (step 6)" in mean.out
     kept = sorted((folder / "run" / "checkpoints").glob("recent-*.ckpt"), key=read_step)
     assert [read_step(path) for path in kept] == [2, 4, 6]
+    best = ("average=2", "eval.checkpoint=best_val", "input=long.txt", "output=best.txt")
+    (folder / "long.txt").write_text("the red x\n")
+    relformer("translate", "run", *best, cwd=folder).succeeded()
 
 
 def newest(folder: Path) -> Path:

@@ -42,9 +42,9 @@ def posed(
     options: DecodingOptions,
     bos: int,
     eos: int,
-    prefix: Tensor | None,
-    positions: Tensor | None,
-    most: int | None,
+    prefix: Tensor | None = None,
+    positions: Tensor | None = None,
+    most: int | None = None,
 ) -> Problem:
     """The problem, if it can be decoded.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from relformer.data.encoded import Side
 from relformer.data.task import Example, LengthRange, Task
 from relformer.errors import OptionError
 
@@ -114,7 +115,7 @@ class SourceLengthTask(LengthTask):
     lengths, by default, end at 20. They begin at 5, since of the shortest too few sources exist to hold many out.
     """
 
-    length_side: ClassVar[Literal["source", "target"]] = "source"
+    length_side: ClassVar[Side] = "source"
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar, Literal
 
+from relformer.data.encoded import Side
 from relformer.data.task import LengthRange
 from relformer.data.tasks.by_length import LengthTask
 from relformer.errors import OptionError
@@ -22,7 +23,7 @@ class DistanceTask(LengthTask):
         The others are `LengthTask`'s.
     """
 
-    length_side: ClassVar[Literal["source", "target"]] = "source"
+    length_side: ClassVar[Side] = "source"
 
     def __init__(
         self,

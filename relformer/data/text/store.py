@@ -131,19 +131,12 @@ class Column(Sequence[Ids]):
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self._open()
-
-    def _open(self) -> None:
-        columns = [batch.column(self.name) for batch in batches(self.path)]
+        columns = [batch.column(name) for batch in batches(path)]
         self.offsets = [column.offsets.to_numpy() for column in columns]
         self.values = [column.values.to_numpy() for column in columns]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "name": self.name}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state
-        self._open()
+    def __reduce__(self) -> tuple[type[Column], tuple[Path, str]]:
+        return Column, (self.path, self.name)
 
     def __len__(self) -> int:
         return sum(len(offsets) - 1 for offsets in self.offsets)

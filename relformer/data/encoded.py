@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class EncodedSet:
             None if self.corpora is None else self.corpora[rows],
             self.shares,
             self.hashes[rows],
-            None if self.references is None else Chosen(self.references, rows),
+            None if self.references is None else Rows(self.references, rows),
         )
 
     def cut(self, longest: int) -> EncodedSet:
@@ -97,33 +97,19 @@ class EncodedSet:
 
 
 @dataclass(frozen=True)
-class Rows(Sequence[Ids]):
-    """A view of some rows of a sequence, each cut off after `longest`."""
+class Rows(Sequence[T]):
+    """A view of some rows of a sequence, id lists each cut off after `longest`."""
 
-    of: Sequence[Ids]
+    of: Sequence[T]
     rows: Integers
     longest: int | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, row: int) -> Ids:  # type: ignore[override]  # no slices
-        ids = self.of[int(self.rows[row])]
-        return ids if self.longest is None else ids[: self.longest]
-
-
-@dataclass(frozen=True)
-class Chosen(Sequence[str]):
-    """A view of some texts of a sequence."""
-
-    of: Sequence[str]
-    rows: Integers
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, row: int) -> str:  # type: ignore[override]  # no slices
-        return self.of[int(self.rows[row])]
+    def __getitem__(self, row: int) -> T:  # type: ignore[override]  # no slices
+        found: Any = self.of[int(self.rows[row])]
+        return found if self.longest is None else found[: self.longest]
 
 
 def chained(parts: Sequence[EncodedSet]) -> EncodedSet:

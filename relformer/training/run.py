@@ -51,10 +51,11 @@ def train(config: DictConfig) -> dict[str, Any]:
 def _train(config: DictConfig) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
-    corpus = build_corpus(plain(config, "data")["data"])
+    options = plain(config, "data")["data"]
+    corpus = build_corpus(options)
     if checkpoint is not None:
         refuse_other_data(checkpoint, corpus)
-    data = DataModule(corpus, common_options(plain(config, "data")["data"]), config.seed)
+    data = DataModule(corpus, common_options(options), config.seed)
     trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
     limit_steps(trainer, config, data)
     module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from relformer.attention.sdpa import refuse_sdpa
+from relformer.attention import refuse
 from relformer.config import SLOTS, conf_dir, instantiate, plain
 from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
@@ -213,7 +213,6 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
         if any(each.positions is not None for each in corpus.sets.values()):
             refuse_sampler(model)
-    if config.attention.backend == "sdpa":
-        for slot in model.slots.values():
-            for encoding in slot:
-                refuse_sdpa(encoding)
+    for slot in model.slots.values():
+        for encoding in slot:
+            refuse(config.attention.backend, encoding)

@@ -29,7 +29,9 @@ def figures_of(comparison: Comparison, width: float = PAGE) -> dict[str, Figure]
 
 
 def curve_figure(comparison: Comparison, width: float = PAGE, figure: str = "exact_match") -> Figure:
-    """Exact match, or another figure, by length through the i.i.d. and the longer test: mean, 95 % band over seeds and a dot a run.
+    """Exact match, or another figure, by length, through the i.i.d. and the longer test.
+
+    Mean, 95 % band over seeds and a dot a run.
 
     Raises:
         UserError: the groups' data or trained lengths differ, so that no axis fits all.

@@ -7,13 +7,13 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from relformer.attention import sdpa
+from relformer.attention import flex, sdpa
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.encodings import PositionalEncoding, Span
 from relformer.errors import UserError
 
-Backend = Literal["auto", "dense", "sdpa"]
+Backend = Literal["auto", "dense", "sdpa", "flex"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
 
@@ -59,6 +59,8 @@ def attend(
 
 def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
     """What computes the call: the backend by name, or the fastest that fits."""
+    if backend == "flex" or (backend == "auto" and flex.fits(call)):
+        return flex.flex
     if backend == "sdpa" or (backend == "auto" and sdpa.fits(call)):
         return sdpa.sdpa
     return dense
@@ -68,7 +70,7 @@ def refuse(backend: str, encoding: PositionalEncoding) -> None:
     """Raises UserError where there is no such backend, or it can't serve the encoding."""
     if backend not in BACKENDS:
         raise UserError(f"attention.backend={backend!r} is not one of {', '.join(BACKENDS)}")
-    if backend == "sdpa" and not sdpa.serves(encoding):
+    if backend in ("sdpa", "flex") and not sdpa.serves(encoding):
         raise UserError(
             f"attention.backend={backend} can't serve {encoding.path} ({type(encoding).__name__}), which changes "
             "logits by content, or values; use attention.backend=auto or dense"

@@ -37,7 +37,9 @@ def sdpa(call: Call) -> Tensor:
     out = F.scaled_dot_product_attention(
         call.q, call.k, call.v, attn_mask=mask, dropout_p=call.dropout, is_causal=causal, scale=call.scale
     )
-    if keep is None or causal:
-        return out
-    empty = ~keep.any(-1, keepdim=True)
-    return out.masked_fill(empty, 0.0)  # kernels differ in what they give for a row with nothing to attend
+    return zeroed(out, None if causal else keep)
+
+
+def zeroed(out: Tensor, keep: Tensor | None) -> Tensor:
+    """The output with zeros where a query sees no key, for which kernels give what they like."""
+    return out if keep is None else out.masked_fill(~keep.any(-1, keepdim=True), 0.0)

@@ -22,6 +22,7 @@ from relformer.data.corpus import DataOptions
 from relformer.decoding import DecodingOptions
 from relformer.model import ModelOptions
 from relformer.registry import Option, encodings, tasks
+from relformer.training.loss import LossOptions
 
 LOGGERS = ("wandb", "csv", "tensorboard", "none")
 LOGGER_MODES = ("auto", "online", "offline", "disabled")
@@ -30,11 +31,6 @@ LOGGER_MODES = ("auto", "online", "offline", "disabled")
 @dataclass(frozen=True)
 class AttentionOptions:
     backend: Backend = "auto"
-
-
-@dataclass(frozen=True)
-class LossOptions:
-    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relformer.encodings.parameters import Law, constant, with_law, xavier_uniform
+from relformer.model.dropout import dropout
 from relformer.model.options import ModelOptions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -37,7 +38,7 @@ class Linear(nn.Linear):
 
 def dropped(x: Tensor, rate: float, training: bool) -> Tensor:
     """Dropout; a module for it would cost a decode step more than the little it does there."""
-    return F.dropout(x, rate) if training and rate else x
+    return dropout(x, rate) if training and rate else x
 
 
 def norm(options: ModelOptions) -> nn.Module:

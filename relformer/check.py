@@ -102,6 +102,9 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     yield from sweep_faults(config)
+    threads = config.hardware.threads
+    if threads is not None and threads < 1:
+        yield OptionError("threads", threads, "must be at least 1, or null for a share of the cores", "hardware")
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:

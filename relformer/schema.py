@@ -45,6 +45,15 @@ class EvalOptions:
 
 
 @dataclass(frozen=True)
+class HardwareOptions:
+    """`threads` of each process; null shares the machine's cores out. `compile`: the feed-forward half of each layer by
+    torch.compile while training, once for all lengths; a minute's wait that a long run on a GPU repays."""
+
+    threads: int | None = None
+    compile: bool = False
+
+
+@dataclass(frozen=True)
 class SlotOptions:
     """What every encoding's slot has beside the encoding's own options; a null `share` is the published choice."""
 
@@ -74,7 +83,8 @@ def register_schemas() -> None:
                 warnings.warn(f"{group} {name!r} is left out, its options make no schema ({fault})", stacklevel=2)
                 continue
             store.store(group=f"{group}/schema", name=name, node=node)
-    for group, cls in (("model", ModelOptions), ("decoding", DecodingOptions), ("sweep", SweepOptions)):
+    plain = {"model": ModelOptions, "decoding": DecodingOptions, "sweep": SweepOptions, "hardware": HardwareOptions}
+    for group, cls in plain.items():
         store.store(group=f"{group}/schema", name=group, node=schema(group, options_of(cls)))
     for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))

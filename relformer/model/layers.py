@@ -18,6 +18,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "geglu": F.gelu,
     "swiglu": F.silu,
 }
+Branch = Callable[[Tensor], Tensor]
 
 
 class Linear(nn.Linear):
@@ -66,13 +67,20 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """x + dropout(branch(norm(x))) before, or norm(x + dropout(branch(x))) after, as `model.norm` says."""
 
+    compiled: Callable[[Residual, Tensor, Branch], Tensor] | None = None
+    """`joined` by torch.compile, for training: `Seq2Seq.compile_training`."""
+
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
         self.before = options.norm == "pre"
         self.norm = norm(options)
         self.dropout = options.dropout
 
-    def forward(self, x: Tensor, branch: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, branch: Branch) -> Tensor:
+        compiled = type(self).joined if self.compiled is None or not self.training else self.compiled
+        return compiled(self, x, branch)
+
+    def joined(self, x: Tensor, branch: Branch) -> Tensor:
         if self.before:
             return x + dropped(branch(self.norm(x)), self.dropout, self.training)
         return self.norm(x + dropped(branch(x), self.dropout, self.training))

@@ -19,7 +19,7 @@ from relformer.encodings import LengthError
 from relformer.encodings.parameters import draw, normal, with_law
 from relformer.errors import UserError
 from relformer.model.cache import Cache, Encoded
-from relformer.model.layers import Linear
+from relformer.model.layers import Linear, Residual
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Slot, build_slot
 from relformer.model.stack import Decoder, Encoder
@@ -89,6 +89,17 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
         return self.logits(self.states(source, target, positions))
+
+    def compile_training(self, **options: Any) -> None:
+        """Compile what training runs of each layer's feed-forward half: norm, projections, dropout and residual.
+
+        Attention has kernels of its own. Lengths are variables, so that one graph serves all; names and values of
+        parameters stay. The compiler draws dropout by a generator of its own, seeded by torch's. `options` are
+        torch.compile's.
+        """
+        compiled = torch.compile(Residual.joined, dynamic=True, **options)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.feedforward_branch.compiled = compiled
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

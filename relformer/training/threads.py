@@ -23,4 +23,3 @@ def share_cores(processes: int, threads: int | None) -> None:
         torch.set_num_threads(threads)
         if processes > 1:
             os.environ[VARIABLE] = str(threads)  # Lightning starts the other ranks with it, or sets its own
-    torch.set_flush_denormal(True)  # the far ends of a steep bias: numbers that a CPU is slow with and nothing shows

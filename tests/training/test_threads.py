@@ -19,7 +19,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(8)
     yield
     torch.set_num_threads(before)
-    torch.set_flush_denormal(False)
 
 
 @pytest.mark.parametrize(("processes", "share"), [(1, 8), (2, 4), (3, 2), (16, 1)])

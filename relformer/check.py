@@ -23,6 +23,7 @@ from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
 from relformer.registry import did_you_mean
 from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
+from relformer.training.loss import LossOptions
 from relformer.training.schedulers import SCHEDULERS
 
 LISTED = OmegaConf.load(conf_dir() / "trainer" / "default.yaml")
@@ -65,6 +66,7 @@ def check(config: DictConfig) -> None:
     faults += map(str, (*root_faults(config), *trainer_faults(config)))
     attempt(partial(check_optimizer, config))
     attempt(lambda: DecodingOptions(**plain(config, "decoding")["decoding"]))
+    attempt(lambda: LossOptions(**plain(config, "loss")["loss"]))
     options = attempt(partial(model_options, config)) or ModelOptions()
     for role, slot in zip(get_args(Role), SLOTS, strict=True):
         attempt(partial(check_slot, config, role, slot, options))
@@ -99,9 +101,10 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield OptionError("checkpoint", "best_val", "needs callbacks.best_checkpoint, which is switched off", "eval")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
-    if not 0 <= config.loss.label_smoothing < 1:
-        yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     yield from sweep_faults(config)
+    threads = config.hardware.threads
+    if threads is not None and threads < 1:
+        yield OptionError("threads", threads, "must be at least 1, or null for a share of the cores", "hardware")
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:

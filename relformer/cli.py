@@ -38,6 +38,8 @@ def main() -> None:
     rest = arguments[1:] if arguments and arguments[0] == command else arguments
     if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":
         fail(f"no command {rest[0]!r}\n{USAGE}")
+    if command in RUN_MODELS:
+        flush_denormals()
     try:
         COMMANDS[command](rest)
     except UserError as error:
@@ -47,6 +49,16 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+def flush_denormals() -> None:
+    """Numbers below 1e-38 become 0: the softmax of a steep bias makes them, and a CPU is slow with them.
+
+    Measured at 512 tokens: ALiBi takes 2.2 times as long otherwise.
+    """
+    import torch
+
+    torch.set_flush_denormal(True)
 
 
 def fail(message: str) -> None:
@@ -166,5 +178,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "benchmark": benchmark,
     "encodings": encodings,
 }
+
+RUN_MODELS = {"train", "evaluate", "translate", "probe", "benchmark"}
 
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # our messages for configuration, full tracebacks for faults

@@ -22,6 +22,7 @@ from relformer.data.corpus import DataOptions
 from relformer.decoding import DecodingOptions
 from relformer.model import ModelOptions
 from relformer.registry import Option, encodings, tasks
+from relformer.training.loss import LossOptions
 
 LOGGERS = ("wandb", "csv", "tensorboard", "none")
 LOGGER_MODES = ("auto", "online", "offline", "disabled")
@@ -33,11 +34,6 @@ class AttentionOptions:
 
 
 @dataclass(frozen=True)
-class LossOptions:
-    label_smoothing: float = 0.0
-
-
-@dataclass(frozen=True)
 class EvalOptions:
     """`every`: optimizer steps between validations. `generate_batches`: of each validation set of text, decoded at each
     of them for BLEU. `generate`: decode every set at the end. `checkpoint`: which one the headline figures are of."""
@@ -46,6 +42,15 @@ class EvalOptions:
     generate_batches: int = 2
     generate: bool = True
     checkpoint: Literal["last", "best_val"] = "last"
+
+
+@dataclass(frozen=True)
+class HardwareOptions:
+    """`threads` of each process; null shares the machine's cores out. `compile`: the feed-forward half of each layer by
+    torch.compile while training, once for all lengths; a minute's wait that a long run on a GPU repays."""
+
+    threads: int | None = None
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,8 @@ def register_schemas() -> None:
                 warnings.warn(f"{group} {name!r} is left out, its options make no schema ({fault})", stacklevel=2)
                 continue
             store.store(group=f"{group}/schema", name=name, node=node)
-    for group, cls in (("model", ModelOptions), ("decoding", DecodingOptions), ("sweep", SweepOptions)):
+    plain = {"model": ModelOptions, "decoding": DecodingOptions, "sweep": SweepOptions, "hardware": HardwareOptions}
+    for group, cls in plain.items():
         store.store(group=f"{group}/schema", name=group, node=schema(group, options_of(cls)))
     for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))

@@ -19,7 +19,7 @@ from relformer.encodings import LengthError
 from relformer.encodings.parameters import draw, normal, with_law
 from relformer.errors import UserError
 from relformer.model.cache import Cache, Encoded
-from relformer.model.layers import Linear
+from relformer.model.layers import Linear, Residual
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Slot, build_slot
 from relformer.model.stack import Decoder, Encoder
@@ -63,15 +63,43 @@ class Seq2Seq(nn.Module):
 
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
-        states = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        return self.logits(self.decoded(tokens, cache))
+
+    def decoded(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """The next target tokens (B, Q) -> the decoder's states (B, Q, E), which the output layer reads."""
+        states: Tensor = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """The output layer: (B, Q, E) -> (B, Q, V)."""
         if self.output is not None:
             return self.output(states)
         columns = self.tied_by_columns
         return F.linear(states, self.target_embedding.weight if columns is None else columns.T)
 
+    @property
+    def head(self) -> tuple[Tensor, Tensor | None]:
+        """Weight (V, E) and bias (V,) of the output layer, for a loss that makes the logits itself."""
+        return (self.target_embedding.weight, None) if self.output is None else (self.output.weight, self.output.bias)
+
+    def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Teacher-forced pass short of the output layer: source (B, S), target from BOS on (B, T) -> (B, T, E)."""
+        return self.decoded(target, self.start(source, target.shape[1], positions))
+
     def forward(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
-        return self.step(target, self.start(source, target.shape[1], positions))
+        return self.logits(self.states(source, target, positions))
+
+    def compile_training(self, **options: Any) -> None:
+        """Compile what training runs of each layer's feed-forward half: norm, projections, dropout and residual.
+
+        Attention has kernels of its own. Lengths are variables, so that one graph serves all; names and values of
+        parameters stay. The compiler draws dropout by a generator of its own, seeded by torch's. `options` are
+        torch.compile's.
+        """
+        compiled = torch.compile(Residual.joined, dynamic=True, **options)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.feedforward_branch.compiled = compiled
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

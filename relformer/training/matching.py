@@ -102,6 +102,6 @@ def flops(model: Seq2Seq, batches: list[Batch]) -> int:
     model.train()
     with FlopCounterMode(display=False) as counter, torch.random.fork_rng([]):
         for batch in batches:
-            logits = model(batch.source, batch.target, batch.positions)
-            summed_loss(logits, batch.labels, PAD, 0.0).backward()
+            states = model.states(batch.source, batch.target, batch.positions)
+            summed_loss(states, *model.head, batch.labels, PAD).backward()
     return counter.get_total_flops()

@@ -20,7 +20,7 @@ from relformer.evaluation.outcomes import Outcomes, judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.model import build_model
-from relformer.training.loss import summed_loss
+from relformer.training.loss import LossOptions, summed_loss
 from relformer.training.schedulers import schedule
 
 
@@ -51,8 +51,9 @@ class Seq2SeqModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
-        logits = self.model(batch.source, batch.target, batch.positions)
-        loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
+        states = self.model.states(batch.source, batch.target, batch.positions)
+        options = LossOptions(**self.config["loss"])
+        loss = summed_loss(states, *self.model.head, batch.labels, PAD, options) / batch.tokens
         self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
         return loss
 

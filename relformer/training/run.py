@@ -33,6 +33,7 @@ from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
+from relformer.training.threads import share_cores
 
 logger = logging.getLogger("relformer")
 
@@ -57,8 +58,11 @@ def _train(config: DictConfig) -> dict[str, Any]:
         refuse_other_data(checkpoint, corpus)
     data = DataModule(corpus, common_options(options), config.seed)
     trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
+    share_cores(trainer.num_devices, config.hardware.threads)
     limit_steps(trainer, config, data)
     module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
+    if config.hardware.compile:
+        module.model.compile_training()
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
@@ -160,6 +164,8 @@ def describe(
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
+    if trainer.num_devices > 1:
+        lines.append(f"threads  {torch.get_num_threads()} in each of {trainer.num_devices} processes")
     if checkpoint is not None:
         lines.append(f"continuing from {checkpoint} (step {read_step(checkpoint)})")
         if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:

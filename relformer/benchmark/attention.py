@@ -115,10 +115,13 @@ def measurable(asked: Chosen, setting: Setting, longest: int, notes: list[str]) 
         for name in names
         if name != "none" and not acts_on_attention(built(name, asked.of(name, longest), setting))
     ]
-    notes.append(left_out(refusing, f"without a definition in the role {setting.role}"))
-    notes.append(left_out(absolute, f"that act before attention and cost it nothing (as {setting.role})"))
+    said = [
+        left_out(refusing, f"without a definition in the role {setting.role}"),
+        left_out(absolute, "that act before attention and cost it nothing"),
+    ]
     if not (kept := [name for name in names if name not in absolute]):
-        raise UserError("encodings: " + " ".join(filter(None, notes)) + "; nothing is left to measure")
+        raise UserError("; ".join(filter(None, said)) + "; no encoding is left to measure")
+    notes += [note for note in said if note not in notes]
     return kept
 
 
@@ -133,7 +136,7 @@ def subjects(
 
 
 def at_length(found: dict[str, Subject], setting: Setting, options: AttentionBenchmark) -> Iterator[Row]:
-    print(f"{setting.role}, L={setting.length}: {', '.join(found)}", file=sys.stderr)
+    print(f"measuring {len(found)} calls, {setting.role}, L={setting.length}", file=sys.stderr)
     what = choices("what", options.what, WHAT)
     runs = {(name, way): getattr(subject, way) for name, subject in found.items() for way in options.directions}
     names = {f"{name}/{way}": run for (name, way), run in runs.items()}
@@ -181,7 +184,7 @@ def title(options: AttentionBenchmark) -> str:
 
 def drawing(rows: list[Row]) -> Figure:
     """A panel for each direction and measure, a line for each encoding."""
-    panels = []
+    panels: list[Panel] = []
     roles = list(dict.fromkeys(row.role for row in rows))
     for role in roles:
         for direction in dict.fromkeys(row.direction for row in rows):

@@ -76,12 +76,17 @@ class Feed:
             for side in (batch.source, batch.target):
                 self.positions += side.numel()
                 self.tokens += int(side.ne(PAD).sum())
-            tensors = {n: v.to(self.device) for n, v in vars(batch).items() if isinstance(v, torch.Tensor)}
-            yield replace(batch, **tensors)
+            yield moved(batch, self.device)
 
     @property
     def padding(self) -> float:
         return 1 - self.tokens / self.positions
+
+
+def moved(batch: Batch, device: torch.device) -> Batch:
+    index, source, target, labels = (e.to(device) for e in (batch.index, batch.source, batch.target, batch.labels))
+    given = None if batch.positions is None else batch.positions.to(device)
+    return Batch(index, source, target, labels, batch.tokens, given)
 
 
 def benchmark_epoch(arguments: list[str]) -> list[Row]:

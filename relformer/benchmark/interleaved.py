@@ -69,5 +69,5 @@ class Measured:
         return ratio(self.times, name, other) if {name, other} <= self.times.keys() else None
 
     def larger(self, name: str, other: str) -> float | None:
-        """How many times as much memory it needs at its peak."""
-        return self.peaks[name] / self.peaks[other] if {name, other} <= self.peaks.keys() else None
+        """How many times as much memory it needs at its peak; None too where the other's is too little to be seen."""
+        return self.peaks[name] / self.peaks[other] if name in self.peaks and self.peaks.get(other) else None

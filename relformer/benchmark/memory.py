@@ -1,7 +1,8 @@
 """Peak memory of a call: what it needs beyond what the process holds before it.
 
 On a CPU a forked process makes the call twice and measures the second, when the code is loaded and libraries have their
-buffers: its highest resident size (VmHWM) over the size before. On a GPU the allocator counts.
+buffers: its highest resident size (VmHWM) over the size before. Freed memory goes back to the system at once there, so
+that this is what lives at one time, as what a GPU's allocator counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import torch
 from relformer.errors import UserError
 
 MB = 2**20
+M_MMAP_THRESHOLD = -3
+"""glibc's number for the option."""
 
 
 def peak(run: Callable[[], object], device: torch.device) -> float:
@@ -53,6 +56,7 @@ def peak(run: Callable[[], object], device: torch.device) -> float:
 
 
 def told(run: Callable[[], object], writer: Connection) -> None:
+    map_large()
     run()
     gc.collect()
     give_back()
@@ -60,6 +64,14 @@ def told(run: Callable[[], object], writer: Connection) -> None:
     before = resident("VmRSS")
     run()
     writer.send(resident("VmHWM") - before)
+
+
+def map_large() -> None:
+    """Have malloc map every block of 64 KiB or more by itself, where it can be told; it raises that limit as it goes,
+    and then the peak hangs on which freed block the next one fits in."""
+    tell = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tell is not None:
+        tell(M_MMAP_THRESHOLD, 2**16)
 
 
 def give_back() -> None:

@@ -41,7 +41,9 @@ class Common:
     @property
     def clock(self) -> str:
         """How it was measured, in words."""
-        return f"{self.repeats} rounds in turn, {'CPU time of one thread' if self.device == 'cpu' else 'time'}, medians of paired ratios (quartiles)"
+        kind = "CPU time of one thread" if self.device == "cpu" else "time"
+        rounds = f"{self.repeats} rounds in turn" if self.repeats > 1 else "one round"
+        return f"{rounds}, {kind}, medians of paired ratios (quartiles)"
 
 
 Options = TypeVar("Options", bound=Common)
@@ -58,8 +60,9 @@ def parsed(kind: type[Options], arguments: Sequence[str]) -> Options:
         name, equals, _ = argument.partition("=")
         if not equals or name not in known:
             raise UserError(f"no option {argument!r}{did_you_mean(name, known)}\n  options: {', '.join(known)}")
+    given = [f"{argument}''" if argument.endswith("=") else argument for argument in arguments]
     try:
-        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), OmegaConf.from_dotlist(list(arguments))))
+        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), OmegaConf.from_dotlist(given)))
     except OmegaConfBaseException as error:
         raise UserError(explain(error)) from None
     assert isinstance(made, kind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from relformer.benchmark.interleaved import Spread
 from relformer.figures.length_curve import DASHES, MARKERS, PALETTE, text_size
@@ -29,7 +29,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines that share their axes; `level` is a value to compare with."""
+    """Lines that share their axes: ratios to `level` on a linear one, or sizes on a logarithmic one, where linear
+    growth has slope 1 and quadratic growth slope 2."""
 
     title: str
     y_label: str
@@ -46,22 +47,29 @@ class Bar:
 
 
 def draw_lines(panels: Sequence[Panel], x_label: str) -> Figure:
-    """Panels side by side. On logarithmic axes linear growth has slope 1 and quadratic growth slope 2."""
-    figure = Figure(figsize=(PANEL * len(panels), 4.4), layout="constrained")
+    """Panels two a line, over lengths on a logarithmic axis."""
+    columns, lines = min(2, len(panels)), -(-len(panels) // 2)
+    figure = Figure(figsize=(PANEL * columns, 3.4 * lines + 1.0), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    axes = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for spare in axes[len(panels) :]:
+        spare.set_axis_off()
+    axes = axes[: len(panels)]
     numbers: dict[str, int] = {}
     for axis, panel in zip(axes, panels, strict=True):
         for line in panel.lines:
             draw_line(axis, line, numbers.setdefault(line.label, len(numbers)))
         lengths = sorted({length for line in panel.lines for length in line.lengths})
         axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
         axis.set_xticks(lengths, [str(length) for length in lengths])
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
-        axis.yaxis.set_minor_formatter(NullFormatter())
-        if panel.level is not None:
+        axis.xaxis.set_minor_locator(NullLocator())
+        if panel.level is None:
+            axis.set_yscale("log")
+            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+            axis.yaxis.set_minor_locator(NullLocator())
+        else:
+            axis.set_ylim(bottom=0)
             axis.axhline(panel.level, color="#555555", linestyle=":", linewidth=1.2, zorder=1)
         dressed(axis, panel.title, x_label, panel.y_label)
         axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
@@ -69,7 +77,7 @@ def draw_lines(panels: Sequence[Panel], x_label: str) -> Figure:
     figure.legend(
         handles=list(handles.values()),
         loc="outside lower center",
-        ncols=min(3 * len(panels), len(handles)),
+        ncols=min(3 * columns, len(handles)),
         frameon=False,
         fontsize=SMALL,
     )

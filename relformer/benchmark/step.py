@@ -88,7 +88,7 @@ def systems(asked: Chosen, names: list[str], length: int, longest: int, peers: b
 
 
 def at_length(found: dict[str, Trainee], length: int, options: StepBenchmark, device: torch.device) -> Iterator[Row]:
-    print(f"L={length}: {', '.join(found)}", file=sys.stderr)
+    print(f"measuring {len(found)} systems, L={length}", file=sys.stderr)
     what = choices("what", options.what, WHAT)
     batch = random_batch(options.tokens // length, length, options.padding, device)
     peaks = (

@@ -63,13 +63,14 @@ def draw_lines(panels: Sequence[Panel], x_label: str) -> Figure:
         axis.set_xscale("log", base=2)
         axis.set_xticks(lengths, [str(length) for length in lengths])
         axis.xaxis.set_minor_locator(NullLocator())
-        if panel.level is None:
+        if panel.level is None and all(value.low > 0 for line in panel.lines for value in line.values):
             axis.set_yscale("log")
             axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
             axis.yaxis.set_minor_locator(NullLocator())
         else:
             axis.set_ylim(bottom=0)
+        if panel.level is not None:
             axis.axhline(panel.level, color="#555555", linestyle=":", linewidth=1.2, zorder=1)
         dressed(axis, panel.title, x_label, panel.y_label)
         axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)

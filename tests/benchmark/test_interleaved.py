@@ -38,6 +38,7 @@ def test_a_machine_that_slows_down_between_rounds(monkeypatch: pytest.MonkeyPatc
     assert measured.larger("heavy", "light") == 2.5
 
 
-def test_what_was_not_measured_has_no_ratio() -> None:
+def test_what_was_not_measured_or_seen_has_no_ratio() -> None:
+    assert Measured({}, {"a": 1.0, "b": 0.0}).larger("a", "b") is None
     measured = Measured({"a": [1.0]}, {})
     assert measured.milliseconds("b") is measured.slower("a", "b") is measured.larger("a", "a") is None

@@ -176,8 +176,9 @@ COLUMNS: list[Column] = [
 def title(options: AttentionBenchmark) -> str:
     sizes = f"batch {options.batch}, {options.heads} heads of {options.head_dim}"
     padded = f", {options.padding:.0%} padding" if options.padding else ""
+    rounds = "" if choices("what", options.what, WHAT) == ["memory"] else f": {options.clock}"
     return (
-        f"one attention call, {sizes}{padded}, float32, {options.device}: {options.clock}\n"
+        f"one attention call, {sizes}{padded}, float32, {options.device}{rounds}\n"
         "with what an encoding makes once a step, which layers share; MB beyond the call's inputs"
     )
 

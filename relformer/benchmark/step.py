@@ -127,8 +127,9 @@ COLUMNS: list[Column] = [
 def title(options: StepBenchmark) -> str:
     model = f"{LAYERS}+{LAYERS} layers, width {WIDTH}, {HEADS} heads, feed-forward {FEEDFORWARD}, {VOCABULARY} words"
     batch = f"at most {options.tokens} positions a side, {options.padding:.0%} padding, no dropout, float32"
+    rounds = f": {options.clock}" if "time" in choices("what", options.what, WHAT) else ""
     return (
-        f"one training step: {model}\n{batch}, {options.device}: {options.clock}\n"
+        f"one training step: {model}\n{batch}, {options.device}{rounds}\n"
         "relformer / it: relformer's step with the same positions over this one; MB of model, optimizer and step"
     )
 

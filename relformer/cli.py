@@ -18,7 +18,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
-       relformer benchmark decode [options] decoding speed against HF T5 and x-transformers: beams=5 out=speed.csv
+       relformer benchmark KIND [options]   what an encoding costs here: attention, step, decode, loss or epoch
        relformer encodings                  the positional encodings there are
        relformer encodings show NAME        one of them: formula, options, slots
        relformer encodings check TARGET     a name, or my.module:MyEncoding [option=value ...]"""
@@ -128,11 +128,9 @@ def report(arguments: list[str]) -> None:
 
 
 def benchmark(arguments: list[str]) -> None:
-    if arguments[:1] != ["decode"]:
-        raise UserError(f"no command benchmark {' '.join(arguments)!r}; there is: relformer benchmark decode beams=5")
-    from relformer.benchmark import benchmark_decode
+    from relformer.benchmark import benchmark_command
 
-    benchmark_decode(arguments[1:])
+    benchmark_command(arguments)
 
 
 def encodings(arguments: list[str]) -> None:

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
-from relformer.training.matching import matching_overrides
+from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 
@@ -72,15 +72,17 @@ def launch(arguments: list[str]) -> None:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
         refuse_sweep(overrides)
+        check(config)
+        asked = config
         if config.match is not None:
             more, sentence = matching_overrides(config)
             print(sentence)
             overrides += more
             sys.argv += more
             config = compose(overrides)
-        check(config)
         if is_first_rank():
             prepare_directory(config)
+            keep_match(asked)
         quiet()
         entry()
 

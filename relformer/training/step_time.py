@@ -84,8 +84,8 @@ def step_time(config: DictConfig, corpus: Corpus) -> tuple[StepTime, str]:
         return read(path), f"as measured before: {path}"
     if max(int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "SLURM_NTASKS")) > 1:
         raise UserError(
-            f"match=time measures in one process, and {path} is not there; start the run once without torchrun or srun: "
-            "what it measures is kept there"
+            f"match=time measures in one process, and {path} is not there; start the run once without torchrun or "
+            "srun: what it measures is kept there"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

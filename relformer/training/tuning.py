@@ -89,17 +89,17 @@ def planned(config: DictConfig, overrides: list[str]) -> tuple[list[float], list
         raise OptionError("learning_rates", rates, "is not a list of two or more different positive numbers", "sweep")
     if not seeds or len(set(seeds)) < len(seeds):
         rule = "is not a list of different seeds to tune with, such as [1000,1001]"
-        raise OptionError("tuning_seeds", config.sweep.tuning_seeds, rule, "sweep")
+        raise OptionError("tuning_seeds", seeds, rule, "sweep")
     if config.sweep.objective != OBJECTIVE:
         rule = f"can't choose learning rates: they are chosen by {OBJECTIVE}"
         raise OptionError("objective", config.sweep.objective, rule, "sweep")
     if "lr" not in config.optimizer:
         raise UserError(f"optimizer {config.optimizer.get('_target_')} has no option lr to tune")
+    if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
+        raise UserError(f"sweep.learning_rates makes a grid and can't go with {config.hydra.sweeper._target_}")
     params = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
     if given := [each for each in (*params, *overrides) if each.lstrip("+~").startswith(f"{RATE}=")]:
         raise UserError(f"{given[0]} and sweep.learning_rates both set the learning rate; leave out one")
-    if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
-        raise UserError(f"sweep.learning_rates makes a grid and can't go with {config.hydra.sweeper._target_}")
     return sorted(rates), sorted(seeds)
 
 

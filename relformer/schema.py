@@ -64,10 +64,13 @@ class SlotOptions:
 @dataclass(frozen=True)
 class SweepOptions:
     """`objective`: the figure that a sweep with a search minimises or maximises, of the checkpoint that runs report.
-    `tune_on_test` allows one of a test set, which every comparison then says."""
+    `tune_on_test` allows one of a test set, which every comparison then says. `learning_rates` are tried first, with
+    `tuning_seeds`, for every encoding of the sweep, which is then run with the one that it does best with."""
 
     objective: str = "val/iid/loss"
     tune_on_test: bool = False
+    learning_rates: list[float] | None = None
+    tuning_seeds: list[int] | None = None
 
 
 def register_schemas() -> None:

@@ -1,7 +1,7 @@
 """Timing on a machine that others use too: competitors take turns, and what counts is the ratio of neighbours.
 
-All run in one process with one thread. On a CPU its own time is measured, which waiting does not lengthen; on a GPU the
-time from one synchronisation to the next.
+All run in one process. On a CPU with one thread its own time is measured, which waiting does not lengthen; with several
+threads the clock's, since their own would be added up; on a GPU the time from one synchronisation to the next.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def taking_turns(competitors: Mapping[str, Callable[[], object]], rounds: int, d
 
 def now(device: torch.device) -> float:
     if device.type == "cpu":
-        return time.process_time()
+        return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
     torch.accelerator.synchronize(device)
     return time.perf_counter()
 

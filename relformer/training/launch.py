@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
-from relformer.training.matching import matching_overrides
+from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
+from relformer.training.tuning import tuned_sweeps
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 NOISE = (
@@ -61,26 +63,26 @@ def launch(arguments: list[str]) -> None:
             raise fault
         if not parsed.multirun:
             sys.argv.insert(1, "--multirun")  # an experiment that is a sweep; Hydra takes lists with the flag alone
+        tunes = config.sweep.learning_rates is not None
+        sweeps = tuned_sweeps(config, overrides, sweep) if tunes else [[]]
         try:
-            entry()
-        except (ConfigCompositionException, OmegaConfBaseException) as error:
-            raise UserError(
-                f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
-                "sweep what only one encoding has with that encoding alone"
-            ) from None
+            sweep_each(sweeps)
         finally:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
         refuse_sweep(overrides)
+        refuse_tuning(config)
+        check(config)
+        asked = config
         if config.match is not None:
             more, sentence = matching_overrides(config)
             print(sentence)
             overrides += more
             sys.argv += more
             config = compose(overrides)
-        check(config)
         if is_first_rank():
             prepare_directory(config)
+            keep_match(asked)
         quiet()
         entry()
 
@@ -100,6 +102,38 @@ def refuse_sweep(overrides: list[str]) -> None:
     for override in OverridesParser.create().parse_overrides(overrides):
         if override.is_sweep_override():
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
+
+
+def refuse_tuning(config: DictConfig) -> None:
+    if config.sweep.learning_rates is not None and IN_JOB not in os.environ:
+        raise UserError("sweep.learning_rates is tried by a sweep: add -m, or leave it out (sweep.learning_rates=null)")
+
+
+def sweep(more: Sequence[str] = ()) -> None:
+    """Hydra's sweep of the command line with more overrides, which win."""
+    before = list(sys.argv)
+    sys.argv += more
+    try:
+        entry()
+    except (ConfigCompositionException, OmegaConfBaseException) as error:
+        raise UserError(
+            f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
+            "sweep what only one encoding has with that encoding alone"
+        ) from None
+    finally:
+        sys.argv[:] = before
+
+
+def sweep_each(sweeps: list[list[str]]) -> None:
+    """One after another; one with failed jobs stops no other."""
+    faults: list[str] = []
+    for more in sweeps:
+        try:
+            sweep(more)
+        except UserError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise UserError("\nerror: ".join(faults))
 
 
 def is_first_rank() -> bool:

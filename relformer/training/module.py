@@ -7,6 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from relformer.config import instantiate
@@ -114,13 +115,19 @@ class Seq2SeqModule(pl.LightningModule):
         self.outcomes, self.outputs = [], []
 
     def configure_optimizers(self) -> Any:
+        optimizer = self.build_optimizer()
+        options = self.config["scheduler"]
+        factor = schedule(options["name"], options["warmup_steps"], self.trainer.max_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+
+    def build_optimizer(self) -> Optimizer:
         """Matrices decay (where the optimizer decays at all), vectors do not."""
         parameters = list(self.model.parameters())
         groups: list[dict[str, Any]] = [
             {"params": [p for p in parameters if p.dim() > 1]},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        optimizer = instantiate(self.config["optimizer"], params=[group for group in groups if group["params"]])
-        options = self.config["scheduler"]
-        factor = schedule(options["name"], options["warmup_steps"], self.trainer.max_steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+        optimizer: Optimizer = instantiate(
+            self.config["optimizer"], params=[group for group in groups if group["params"]]
+        )
+        return optimizer

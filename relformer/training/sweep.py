@@ -23,6 +23,7 @@ from omegaconf import DictConfig
 
 from relformer.errors import UserError
 from relformer.evaluation.compare import compare_runs
+from relformer.evaluation.groups import runs_below
 from relformer.files import write_text
 from relformer.training.resume import run_parts
 
@@ -44,6 +45,11 @@ def run_key(*, _root_: DictConfig) -> str:
     parts["match"] = config.match
     parts["tuned_on_test"] = config.sweep.objective.startswith("test")
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def forget_jobs() -> None:
+    """The jobs so far chose something for those that follow, which alone are compared."""
+    _jobs.clear()
 
 
 def run_job(flags: list[str], config: DictConfig) -> float:
@@ -107,6 +113,6 @@ def summarise_sweep(directory: Path) -> None:
     They are those of this process; where a launcher ran them in others, all that the directory holds.
     """
     places = [job for job in _jobs if (job / "metrics.json").exists()] or [directory]
-    if any(any(place.glob("**/metrics.json")) for place in places):
+    if any(map(runs_below, places)):
         compare_runs(map(str, places))
         print(f"again: relformer compare {directory}")

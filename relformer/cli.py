@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from relformer.errors import UserError
+from relformer.faults import VARIABLE, arm
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -39,6 +40,7 @@ def main() -> None:
     if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":
         fail(f"no command {rest[0]!r}\n{USAGE}")
     try:
+        arm(os.environ.get(VARIABLE))
         COMMANDS[command](rest)
     except UserError as error:
         fail(str(error))

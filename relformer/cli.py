@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from relformer.errors import UserError
+from relformer.faults import VARIABLE, arm
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -25,7 +26,8 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
 
 
 def main() -> None:
-    """Run a command. Faults of the user end in one sentence and exit code 2; real faults keep their traceback."""
+    """Run a command. Faults of the user end in one sentence and exit code 2, those that stop a run in 1; real faults
+    keep their traceback."""
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
     logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
@@ -41,9 +43,10 @@ def main() -> None:
     if command in RUN_MODELS:
         flush_denormals()
     try:
+        arm(os.environ.get(VARIABLE))
         COMMANDS[command](rest)
     except UserError as error:
-        fail(str(error))
+        fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
@@ -61,9 +64,9 @@ def flush_denormals() -> None:
     torch.set_flush_denormal(True)
 
 
-def fail(message: str) -> None:
+def fail(message: str, code: int = 2) -> None:
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def train(arguments: list[str]) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from relformer.benchmark.peers import PAD
 from relformer.data.batching import Batch
 from relformer.model import Seq2Seq
-from relformer.training.loss import summed_loss
+from relformer.training.loss import LossOptions, summed_loss
 
 
 def training_loss(model: Seq2Seq, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
     """What a training step differentiates: nats a target token."""
-    logits = model(batch.source, batch.target, batch.positions)
-    return summed_loss(logits, batch.labels, PAD, label_smoothing) / batch.tokens
+    states = model.states(batch.source, batch.target, batch.positions)
+    return summed_loss(states, *model.head, batch.labels, PAD, LossOptions(label_smoothing)) / batch.tokens
 
 
 def head_loss(states: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
     """Of states (B, T, E), an output layer (V, E) and labels (B, T): nats, summed."""
-    return summed_loss(F.linear(states, weight), labels, PAD, label_smoothing)
+    return summed_loss(states, weight, None, labels, PAD, LossOptions(label_smoothing))

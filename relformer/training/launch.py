@@ -24,8 +24,9 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
+from relformer.files import remove_leftovers
 from relformer.training.matching import keep_match, matching_overrides
-from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
+from relformer.training.resume import refuse_occupied, where_to_start
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 from relformer.training.tuning import tuned_sweeps
 
@@ -148,11 +149,12 @@ def prepare_directory(config: DictConfig) -> None:
     """
     directory = Path(config.hydra.run.dir)
     refuse_occupied(config.resume, directory)
-    checkpoint = checkpoint_to_resume(config.resume, directory)
-    if checkpoint is not None:
-        refuse_other_config(
-            checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
-        )
+    start = where_to_start(config.resume, directory)
+    if start.checkpoint is not None:
+        from relformer.training.differences import changes_of
+
+        changes_of(start.checkpoint, config)
+    remove_leftovers(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -20,6 +20,7 @@ from relformer.evaluation.generation import Generator, Output, gathered, texts_o
 from relformer.evaluation.outcomes import Outcomes, judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
+from relformer.faults import reached
 from relformer.model import build_model
 from relformer.training.loss import LossOptions, summed_loss
 from relformer.training.schedulers import schedule
@@ -52,6 +53,7 @@ class Seq2SeqModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
+        reached("step", self.global_step + 1)
         states = self.model.states(batch.source, batch.target, batch.positions)
         options = LossOptions(**self.config["loss"])
         loss = summed_loss(states, *self.model.head, batch.labels, PAD, options) / batch.tokens
@@ -77,6 +79,7 @@ class Seq2SeqModule(pl.LightningModule):
         self.generate_batches = self.config["eval"]["generate_batches"] if sentences else 0
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
+        reached("validation", self.global_step)
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
             logits = self.model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
@@ -113,6 +116,9 @@ class Seq2SeqModule(pl.LightningModule):
             for logger in self.loggers:
                 logger.log_metrics({**found, **by_length}, step=self.global_step)
         self.outcomes, self.outputs = [], []
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["world_size"] = self.trainer.world_size
 
     def configure_optimizers(self) -> Any:
         optimizer = self.build_optimizer()

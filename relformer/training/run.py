@@ -18,6 +18,7 @@ from relformer.config import SLOTS, instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
+from relformer.data.planning import ByTokens
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
@@ -28,11 +29,14 @@ from relformer.files import write_text
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
+from relformer.training.differences import Changes, changes_of, history, said_of_start
 from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
+from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
+from relformer.training.sealing import LAST, read_step
 from relformer.training.threads import share_cores
 
 logger = logging.getLogger("relformer")
@@ -51,23 +55,27 @@ def train(config: DictConfig) -> dict[str, Any]:
 
 def _train(config: DictConfig) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
-    checkpoint = checkpoint_to_resume(config.resume, run_dir)
+    start, changes = where_to_start(config.resume, run_dir), {}
     options = plain(config, "data")["data"]
     corpus = build_corpus(options)
-    if checkpoint is not None:
-        refuse_other_data(checkpoint, corpus)
+    if start.checkpoint is not None:
+        changes = changes_of(start.checkpoint, config)
+        refuse_other_data(start.checkpoint, corpus)
     data = DataModule(corpus, common_options(options), config.seed)
     trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
     share_cores(trainer.num_devices, config.hardware.threads)
+    if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
+        trainer.callbacks.append(ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
-    module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
+    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
+    module = Seq2SeqModule(parts)
     if config.hardware.compile:
         module.model.compile_training()
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
-        logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
+        logger.info("%s", describe(module, data, trainer, run_dir, start, changes))
     try:
-        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
         say_interrupted(trainer, run_dir)
         sys.exit(143 if trainer.received_sigterm else 130)
@@ -80,7 +88,7 @@ def _train(config: DictConfig) -> dict[str, Any]:
 def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
     """Where an interrupted run stands, and how it goes on."""
     if trainer.is_global_zero:
-        last = run_dir / "checkpoints" / "last.ckpt"
+        last = run_dir / "checkpoints" / LAST
         kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
         logger.info("interrupted at step %d; %s", trainer.global_step, kept)
         logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
@@ -134,7 +142,7 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         max_epochs=None,
         logger=loggers,
         callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
-        plugins=[AtomicCheckpointIO()],
+        plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
@@ -149,13 +157,14 @@ def describe(
     data: DataModule,
     trainer: pl.Trainer,
     run_dir: Path,
-    checkpoint: Path | None,
-    resume: str | None,
+    start: Start,
+    changes: Changes,
 ) -> str:
     """What runs: the data, the three slots with their options, sizes, and where from and to."""
+    order = data.order(trainer.world_size)
     lines = [
         *set_lines(data.corpus),
-        *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches),
+        *batch_lines(order, trainer.max_steps, trainer.accumulate_grad_batches),
     ]
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
@@ -166,12 +175,11 @@ def describe(
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
     if trainer.num_devices > 1:
         lines.append(f"threads  {torch.get_num_threads()} in each of {trainer.num_devices} processes")
-    if checkpoint is not None:
-        lines.append(f"continuing from {checkpoint} (step {read_step(checkpoint)})")
-        if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:
-            lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
-    elif resume == "auto":
-        lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
+    lines += start.said
+    if start.checkpoint is not None:
+        lines += said_of_start(
+            start.checkpoint, changes, trainer.max_steps, trainer.world_size, isinstance(order, ByTokens)
+        )
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
 
@@ -197,7 +205,7 @@ def report(
     def keep() -> None:
         for keeper in keepers:
             keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
+        trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
 
     headline, side = config.eval.checkpoint, data.corpus.length_side
     generate = config.eval.generate

@@ -32,7 +32,7 @@ from relformer.errors import UserError
 from relformer.files import write_json
 from relformer.training.matching import training_batches
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, run_parts
+from relformer.training.resume import run_parts, where_to_start
 from relformer.training.run import module_config
 
 BATCHES = 4
@@ -107,7 +107,7 @@ def keep_with_run(config: DictConfig) -> None:
 
 def own_record(config: DictConfig) -> Path | None:
     """The file beside the checkpoint to continue from, if there is one."""
-    checkpoint = checkpoint_to_resume(config.resume, Path(config.hydra.run.dir))
+    checkpoint = where_to_start(config.resume, Path(config.hydra.run.dir)).checkpoint
     path = None if checkpoint is None else checkpoint.parent.parent / FILE
     return path if path is not None and path.exists() else None
 

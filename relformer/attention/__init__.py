@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from relformer.attention import sdpa
+from relformer.attention import relative, sdpa
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.encodings import PositionalEncoding, Span
@@ -61,6 +61,8 @@ def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
     """What computes the call: the backend by name, or the fastest that fits."""
     if backend == "sdpa" or (backend == "auto" and sdpa.fits(call)):
         return sdpa.sdpa
+    if backend == "auto" and relative.fits(call):
+        return relative.relative
     return dense
 
 

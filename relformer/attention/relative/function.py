@@ -1,0 +1,57 @@
+"""The autograd function: forward keeps the output and the log-sum-exp of each query, backward makes the logits anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from relformer.attention.relative.group import Part
+from relformer.attention.relative.plan import Inputs, Plan
+
+
+class Attention(torch.autograd.Function):
+    """(B, H, Q, D) from a plan and `Inputs`."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, *inputs: Tensor) -> Tensor:
+        given = Inputs(*inputs)
+        out, lse = torch.zeros_like(given.q), given.q.new_zeros(*given.q.shape[:3], 1)
+        rooms = plan.rooms(given)
+        for group in plan.groups(given):
+            part = Part(plan, given, group, rooms)
+            for block in plan.blocks(given):
+                mixed, total = part.forward(block)
+                group.put(out[:, :, block.queries], mixed)
+                group.put(lse[:, :, block.queries], total)
+        ctx.plan = plan
+        ctx.save_for_backward(*inputs, out, lse)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, out, lse = ctx.saved_tensors
+        plan, given = ctx.plan, Inputs(*inputs)
+        fixed = Inputs(*(not need for need in ctx.needs_input_grad[1:]))
+        grads = Inputs(*(None if t is None else torch.zeros_like(t) for t in given))
+        grads = grads._replace(**{name: None for name in ROWS if getattr(fixed, name)})
+        rooms = plan.rooms(given)
+        for group in plan.groups(given):
+            part = Part(plan, given, group, rooms)
+            own = given._replace(k=torch.zeros_like(part.k), v=torch.zeros_like(part.v))
+            if part.y is not None:
+                own = own._replace(y=torch.zeros_like(part.y))
+            for block in plan.blocks(given):
+                packed = (group.pack(t[:, :, block.queries]) for t in (out, lse, grad))
+                part.backward(block, *packed, grads, own)
+            group.put(grads.k, own.k)
+            group.put(grads.v, own.v)
+            if own.y is not None:
+                group.put(grads.y, own.y)
+        return None, *grads
+
+
+ROWS = ("x_rows", "y_rows", "value_rows")

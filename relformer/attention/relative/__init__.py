@@ -22,7 +22,7 @@ ROWS = 64
 """Queries of a block: a block needs K + ROWS - 1 rows by distance."""
 KEYS = 64
 """Keys that meet their rows at once."""
-PAIRS = 64 * 64
+PAIRS = 160 * 160
 """Below this many pairs of a head the formula written out is as fast."""
 
 
@@ -67,10 +67,15 @@ def relative(call: Call) -> Tensor:
     def table(rows: Rows) -> Tensor:
         return rows.by_distance if window is None else window.trimmed(rows.rows)
 
-    inputs = [call.q, call.k, call.v]
-    inputs += [None, None] if query is None else [query[0], table(query[1])]
-    inputs += [None, None] if key is None else [key[0], table(key[1]).flip(1)]
-    inputs += [None if values is None else table(values)]
+    inputs: list[Tensor | None] = [call.q, call.k, call.v]
+    for met, side, flipped in ((query, call.q, False), (key, call.k, True)):
+        if met is None:
+            inputs += [None, None]
+            continue
+        meeting, rows = met
+        by_row = table(rows)
+        inputs += [None if meeting is side else meeting, by_row.flip(1) if flipped else by_row]
+    inputs.append(None if values is None else table(values))
     with torch.autocast("cpu", enabled=False):
         out: Tensor = Attention.apply(plan, *(None if t is None else t.to(dtype) for t in inputs))
         return out.to(call.v.dtype)

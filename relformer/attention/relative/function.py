@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from relformer.attention.relative.group import Part
+from relformer.attention.relative.group import Part, Sums
 from relformer.attention.relative.plan import Inputs, Plan
 
 
@@ -35,23 +35,14 @@ class Attention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out, lse = ctx.saved_tensors
         plan, given = ctx.plan, Inputs(*inputs)
-        fixed = Inputs(*(not need for need in ctx.needs_input_grad[1:]))
-        grads = Inputs(*(None if t is None else torch.zeros_like(t) for t in given))
-        grads = grads._replace(**{name: None for name in ROWS if getattr(fixed, name)})
+        needed = zip(given._fields, given, ctx.needs_input_grad[1:], strict=True)
+        fixed = {name for name, _, need in needed if name.endswith("_rows") and not need}
+        grads = Inputs(*(None if t is None else torch.zeros_like(t) for t in given))._replace(**dict.fromkeys(fixed))
         rooms = plan.rooms(given)
         for group in plan.groups(given):
             part = Part(plan, given, group, rooms)
-            own = given._replace(k=torch.zeros_like(part.k), v=torch.zeros_like(part.v))
-            if part.y is not None:
-                own = own._replace(y=torch.zeros_like(part.y))
+            sums = Sums.of(grads, part)
             for block in plan.blocks(given):
-                packed = (group.pack(t[:, :, block.queries]) for t in (out, lse, grad))
-                part.backward(block, *packed, grads, own)
-            group.put(grads.k, own.k)
-            group.put(grads.v, own.v)
-            if own.y is not None:
-                group.put(grads.y, own.y)
+                part.backward(block, *(group.pack(t[:, :, block.queries]) for t in (out, lse, grad)), grads, sums)
+            sums.put(grads, group)
         return None, *grads
-
-
-ROWS = ("x_rows", "y_rows", "value_rows")

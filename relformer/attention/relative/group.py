@@ -2,88 +2,116 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from relformer.attention.relative import skew
 from relformer.attention.relative.plan import Block, Group, Inputs, Plan, Rooms
-from relformer.attention.relative.terms import ByKey, ByQuery, Clipped
+from relformer.attention.relative.terms import ByKey, Clipped, Full
 
 
 class Part:
     def __init__(self, plan: Plan, given: Inputs, group: Group, rooms: Rooms) -> None:
         self.plan, self.given, self.group, self.rooms = plan, given, group, rooms
         self.k, self.v = group.pack(given.k), group.pack(given.v)
-        self.y = None if given.y is None else group.pack(given.y)
-        self.by_query: ByQuery | None = None
-        self.clipped: Clipped | None = None
-        if given.x_rows is not None and plan.window is None:
-            self.by_query = ByQuery(group.rows(given.x_rows), given.q.shape[2], plan.scale)
-        elif given.x_rows is not None:
-            self.clipped = Clipped(plan, group.rows(given.x_rows), plan.scale)
+        self.by_query: Full | Clipped | None = None
+        if given.x_rows is not None:
+            rows = group.rows(given.x_rows)
+            clipped = plan.window is not None
+            self.by_query = Clipped(rows, plan, plan.scale) if clipped else Full(rows, given.q.shape[2], plan.scale)
         self.by_key: ByKey | None = None
         if given.y_rows is not None:
+            self.y = self.k if given.y is None else group.pack(given.y)
             self.by_key = ByKey(group.rows(given.y_rows), given.k.shape[2], plan, rooms.by_key)
-        self.values = None if given.value_rows is None else Clipped(plan, group.rows(given.value_rows), 1.0)
+        self.values = None if given.value_rows is None else Clipped(group.rows(given.value_rows), plan, 1.0)
 
-    def sides(self, block: Block) -> tuple[Tensor, Tensor | None]:
+    def sides(self, block: Block) -> tuple[Tensor, Tensor]:
         """The block's queries, and what of them meets rows."""
         q, x = self.given.q, self.given.x
-        return self.group.pack(q[:, :, block.queries]), None if x is None else self.group.pack(x[:, :, block.queries])
+        packed = self.group.pack(q[:, :, block.queries])
+        return packed, packed if x is None else self.group.pack(x[:, :, block.queries])
 
-    def logits(self, block: Block, q: Tensor, x: Tensor | None) -> Tensor:
-        """(n, c, keys), -inf where a query must not look; in a room that the next block uses again."""
-        if self.by_query is not None and x is not None:
-            logits, beta = self.by_query.start(self.rooms.logits, x, block), 1
-        else:
-            logits, beta = self.rooms.logits[: len(q) * block.rows * block.keys].view(len(q), block.rows, -1), 0
-        k = self.k[:, : block.keys]
-        torch.baddbmm(logits, q, k.mT, beta=beta, alpha=self.plan.scale, out=logits)
-        if self.clipped is not None and x is not None:
-            self.clipped.into(logits, x, block)
-        if self.by_key is not None and self.y is not None:
-            self.by_key.into(logits, self.y, block)
+    def logits(self, block: Block, q: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """By distance, and by key as a view of it: -inf where a query must not look, anything where no pair stands.
+        In a room that the next block uses again."""
+        wide = skew.block(self.rooms.logits, len(q), block.rows, block.keys)
+        if self.by_query is not None:
+            self.by_query.make(wide, x, block)
+        logits = skew.by_key(wide)
+        beta = 0 if self.by_query is None else 1
+        torch.baddbmm(logits, q, self.k[:, : block.keys].mT, beta=beta, alpha=self.plan.scale, out=logits)
+        if self.by_key is not None:
+            self.by_key.add(logits, self.y, block)
         self.plan.hide(logits, self.group, block)
-        return logits
+        return wide, logits
 
     def forward(self, block: Block) -> tuple[Tensor, Tensor]:
         """Outputs (n, c, D) and log-sum-exps (n, c, 1)."""
-        weights = self.logits(block, *self.sides(block))
+        wide, weights = self.logits(block, *self.sides(block))
         most = weights.amax(-1, keepdim=True).clamp_(min=torch.finfo(weights.dtype).min)
         weights.sub_(most).exp_()
         total = weights.sum(-1, keepdim=True).clamp_(min=1.0)  # that of a query that sees a key is no less
         out = torch.bmm(weights, self.v[:, : block.keys])
         if self.values is not None:
-            out += skew.returned(self.values.sums(weights, block), self.values.rows, 1.0)
+            skew.clear_gaps(wide)
+            out += self.values.mixed(self.values.sums(wide, block))
         return out.div_(total), most.add_(total.log_())
 
-    def backward(self, block: Block, out: Tensor, lse: Tensor, grad: Tensor, grads: Inputs, own: Inputs) -> None:
-        """Adds to `grads`, where gradients of the whole call are wanted, and to `own`, those of this group's keys."""
-        plan, group = self.plan, self.group
-        scale, queries, keys = plan.scale, block.queries, slice(0, block.keys)
+    def backward(self, block: Block, out: Tensor, lse: Tensor, grad: Tensor, grads: Inputs, sums: Sums) -> None:
+        """Writes the gradients of the block's queries into `grads` and adds all others to `sums`."""
+        group, scale, keys = self.group, self.plan.scale, slice(0, block.keys)
         q, x = self.sides(block)
-        weights = self.logits(block, q, x).sub_(lse).exp_()
-        grad_weights = self.rooms.other[: weights.numel()].view(weights.shape)
-        torch.bmm(grad, self.v[:, keys].mT, out=grad_weights)
-        add_product(own.v[:, keys], weights.mT, grad)
+        wide, weights = self.logits(block, q, x)
+        weights.sub_(lse).exp_()
+        skew.clear_gaps(wide)
+
+        grad_wide = skew.block(self.rooms.other, len(q), block.rows, block.keys)
         if self.values is not None:
-            self.values.into(grad_weights, grad, block)
-            if grads.value_rows is not None:
-                skew.collect(group.rows(grads.value_rows), self.values.sums(weights, block), grad, 1.0)
+            self.values.make(grad_wide, grad, block)
+            self.values.collect(self.values.sums(wide, block), grad, sums.value_rows)
+        grad_weights = skew.by_key(grad_wide)
+        beta = 0 if self.values is None else 1
+        torch.baddbmm(grad_weights, grad, self.v[:, keys].mT, beta=beta, out=grad_weights)
+        add_product(sums.v[:, keys], weights.mT, grad)
+
         grad_logits = weights.mul_(grad_weights.sub_((out * grad).sum(-1, keepdim=True)))
-        group.put(grads.q[:, :, queries], torch.bmm(grad_logits, self.k[:, keys]).mul_(scale))
-        add_product(own.k[:, keys], grad_logits.mT, q, scale)
-        rows = None if grads.x_rows is None else group.rows(grads.x_rows)
-        if self.by_key is not None and self.y is not None:
-            y_rows = None if grads.y_rows is None else group.rows(grads.y_rows)
-            self.by_key.back(grad_logits, self.y, block, own.y, y_rows)
-        if self.clipped is not None:
-            by_row = self.clipped.sums(grad_logits, block)
-            if rows is not None:
-                skew.collect(rows, by_row, x, scale)
-            group.put(grads.x[:, :, queries], skew.returned(by_row, self.clipped.rows, scale))
+        grad_q = torch.bmm(grad_logits, self.k[:, keys]).mul_(scale)
+        add_product(sums.k[:, keys], grad_logits.mT, q, scale)
         if self.by_query is not None:
-            group.put(grads.x[:, :, queries], self.by_query.back(x, block, rows))
+            grad_x = self.by_query.back(wide, x, block, sums.x_rows)
+            if grads.x is None:
+                grad_q += grad_x
+            else:
+                group.put(grads.x[:, :, block.queries], grad_x)
+        group.put(grads.q[:, :, block.queries], grad_q)
+        if self.by_key is not None:
+            self.by_key.back(grad_logits, self.y, block, sums.y, sums.y_rows)
+
+
+class Sums(NamedTuple):
+    """Gradients to which every block of a group adds: new ones of its keys, and views of those of all rows."""
+
+    k: Tensor
+    v: Tensor
+    y: Tensor
+    x_rows: Tensor | None
+    y_rows: Tensor | None
+    value_rows: Tensor | None
+
+    @classmethod
+    def of(cls, grads: Inputs, part: Part) -> Sums:
+        k = torch.zeros_like(part.k)
+        y = k if grads.y is None else torch.zeros_like(k)
+        rows = (None if t is None else part.group.rows(t) for t in (grads.x_rows, grads.y_rows, grads.value_rows))
+        return cls(k, torch.zeros_like(part.v), y, *rows)
+
+    def put(self, grads: Inputs, group: Group) -> None:
+        group.put(grads.k, self.k)
+        group.put(grads.v, self.v)
+        if grads.y is not None:
+            group.put(grads.y, self.y)
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor, scale: float = 1.0) -> None:

@@ -17,17 +17,20 @@ from relformer.encodings.relative import Clip
 
 
 class Inputs(NamedTuple):
-    """What gradients flow to, and then the gradients; None where the encoding has no such term."""
+    """What gradients flow to, and then the gradients; None where the encoding
+    has no such term."""
 
     q: Tensor
     k: Tensor
     v: Tensor
     x: Tensor | None
-    """(B, H, Q, D) that meets x_rows (H | 1, N, D)."""
+    """(B, H, Q, D) that meets x_rows; None where q does."""
     x_rows: Tensor | None
+    """(H | 1, N, D)."""
     y: Tensor | None
-    """(B, H, K, D) that meets y_rows (H | 1, N, D), whose distances run the other way."""
+    """(B, H, K, D) that meets y_rows; None where k does."""
     y_rows: Tensor | None
+    """(H | 1, N, D), whose distances run the other way."""
     value_rows: Tensor | None
     """(H | 1, N, D), clipped."""
 
@@ -150,7 +153,8 @@ class Plan:
         n, c, keys = next(self.groups(given)).size, self.rows(given), given.k.shape[2]
         e = min(self.most_keys, keys)
         empty = given.q.new_empty
-        return Rooms(empty(n * c * (keys + c - 1)), empty(n * c * keys), empty(n * e * (c + e - 1)))
+        logits = n * c * (keys + c - 1)
+        return Rooms(empty(logits), empty(logits), empty(n * e * (c + e - 1)))
 
     def hide(self, logits: Tensor, group: Group, block: Block) -> None:
         """-inf where a query must not look, in place: (n, c, keys)."""

@@ -1,8 +1,8 @@
-"""Blocks whose row i is shifted by i: from columns by distance to columns by key, without a copy.
+"""Blocks of logits by distance, and the same by key, without a copy.
 
-A block of c rows and K keys meets K + c - 1 distances. In a buffer (n, c, K + c - 1) of products with the rows by
-distance, the pair (i, j) stands in column j + (c - 1 - i): a view with row stride K + c - 2. Between the rows of the
-view lie gaps of c - 2 places, which belong to no pair of the block.
+c queries and K keys meet W = K + c - 1 distances. In a block by distance, (n, c, W), the pair (i, j) stands in column
+j + (c - 1 - i): columns by key are a view with row stride W - 1. Between the rows of the view lie gaps of c - 2 places,
+which belong to no pair of the block.
 """
 
 from __future__ import annotations
@@ -11,47 +11,47 @@ import torch
 from torch import Tensor
 
 
-def width(rows: int, keys: int) -> int:
-    """Distances that a block meets."""
-    return keys + rows - 1
+def block(room: Tensor, count: int, rows: int, keys: int) -> Tensor:
+    """A block by distance in a flat buffer: (count, rows, keys + rows - 1)."""
+    wide = keys + rows - 1
+    return room[: count * rows * wide].view(count, rows, wide)
 
 
-def product(room: Tensor, x: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """scale x @ rowsᵀ in a flat buffer: x (n, c, D), rows (H | 1, N, D), head by head -> (n, c, N)."""
-    n, c, size = x.shape
-    heads, count, _ = rows.shape
-    out = room[: n * c * count].view(heads, -1, count)
-    torch.baddbmm(out, x.view(heads, -1, size), rows.mT, beta=0, alpha=scale, out=out)
-    return out.view(n, c, count)
-
-
-def by_key(wide: Tensor, keys: int, first: int = 0) -> Tensor:
-    """Columns by distance to columns by key: (n, c, W) -> (n, c, keys), a view; `first` columns are passed over."""
+def by_key(wide: Tensor) -> Tensor:
+    """By distance to by key: (n, c, K + c - 1) -> (n, c, K), a view."""
     n, c, w = wide.shape
-    return wide.as_strided((n, c, keys), (c * w, max(w - 1, 1), 1), wide.storage_offset() + c - 1 + first)
+    return wide.as_strided((n, c, w - c + 1), (c * w, max(w - 1, 1), 1), wide.storage_offset() + c - 1)
 
 
 def clear_gaps(wide: Tensor) -> None:
-    """Zeros where no pair of a full block stands: (n, c, K + c - 1), in place."""
+    """Zeros where no pair stands, in place."""
     n, c, w = wide.shape
-    keys = w - c + 1
     wide[:, 0, : c - 1] = 0
-    wide[:, -1, keys:] = 0
+    wide[:, -1, w - c + 1 :] = 0
     if c > 2:
-        wide.as_strided((n, c - 1, c - 2), (c * w, w - 1, 1), wide.storage_offset() + c - 1 + keys).zero_()
+        wide.as_strided((n, c - 1, c - 2), (c * w, w - 1, 1), wide.storage_offset() + w).zero_()
+
+
+def product(out: Tensor, x: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """out = scale x @ rowsᵀ, head by head: x (n, c, D), rows (H | 1, N, D), out (n, c, N) contiguous."""
+    heads, count, size = rows.shape
+    flat = out.view(heads, -1, count)
+    torch.baddbmm(flat, x.view(heads, -1, size), rows.mT, beta=0, alpha=scale, out=flat)
+    return out
+
+
+def product_back(wide: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """The gradient of x in `product`: scale wide @ rows, (n, c, D)."""
+    n, c, count = wide.shape
+    heads, _, size = rows.shape
+    out = wide.new_empty(n, c, size)
+    flat = out.view(heads, -1, size)
+    torch.baddbmm(flat, wide.view(heads, -1, count), rows, beta=0, alpha=scale, out=flat)
+    return out
 
 
 def collect(grad: Tensor, wide: Tensor, x: Tensor, scale: float) -> None:
-    """grad (H | 1, N, D) += scale wideᵀ x, over all rows that share a head's table."""
+    """The gradient of rows in `product`: grad (H | 1, N, D) += scale wideᵀ x, over all that share a head's rows."""
     heads = len(grad)
-    torch.baddbmm(
-        grad, wide.view(heads, -1, wide.shape[-1]).mT, x.view(heads, -1, x.shape[-1]), alpha=scale, out=grad
-    )
-
-
-def returned(wide: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """scale wide @ rows: (n, c, N) and (H | 1, N, D) -> (n, c, D)."""
-    n, c, count = wide.shape
-    out = wide.new_empty(len(rows), n * c // len(rows), rows.shape[-1])
-    torch.baddbmm(out, wide.view(len(rows), -1, count), rows, beta=0, alpha=scale, out=out)
-    return out.view(n, c, -1)
+    wide, x = (t.view(heads, -1, t.shape[-1]) for t in (wide, x))
+    torch.baddbmm(grad, wide.mT, x, alpha=scale, out=grad)

@@ -1,39 +1,84 @@
-"""What rows by distance do to the logits of a block, and to their gradients.
+"""What rows by distance do to a block: they make it from queries, and take gradients, or weights, from it.
 
-Everything is packed: x (n, c, D) of the queries, y (n, K, D) of the keys, rows (H | 1, N, D), logits (n, c, keys).
+Everything is packed, head by head: x (n, c, D) of the queries, y (n, K, D) of the keys, rows (H | 1, N, D), and blocks
+by distance (n, c, W), as in `skew`.
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from relformer.attention.relative import skew
 from relformer.attention.relative.plan import Block, Plan
 
 
-class ByQuery:
-    """Queries meet a row for every distance. The logits of a block are themselves a view of the product, and so are
-    their gradients."""
+class Full:
+    """A row for every distance between the queries and keys of the call."""
 
     def __init__(self, rows: Tensor, queries: int, scale: float) -> None:
         self.rows, self.queries, self.scale = rows, queries, scale
 
     def columns(self, block: Block) -> slice:
-        """The distances between the queries and the keys of a block."""
+        """The distances of a block."""
         return slice(self.queries - block.queries.stop, self.queries - block.first + block.keys - 1)
 
-    def start(self, room: Tensor, x: Tensor, block: Block) -> Tensor:
-        """The logits, as far as they are made of x."""
-        self.wide = skew.product(room, x, self.rows[:, self.columns(block)], self.scale)
-        return skew.by_key(self.wide, block.keys)
+    def make(self, wide: Tensor, x: Tensor, block: Block) -> None:
+        """Writes scale x · rows into a block by distance."""
+        skew.product(wide, x, self.rows[:, self.columns(block)], self.scale)
 
-    def back(self, x: Tensor, block: Block, grad: Tensor | None) -> Tensor:
-        """The gradient of x, where that of the logits has been written over them; the rows' is added to `grad`."""
-        skew.clear_gaps(self.wide)
+    def back(self, wide: Tensor, x: Tensor, block: Block, grad: Tensor | None) -> Tensor:
+        """From the gradient of a block, gaps cleared, to that of x; that of the rows is added to `grad`, if given."""
+        columns = self.columns(block)
         if grad is not None:
-            skew.collect(grad[:, self.columns(block)], self.wide, x, self.scale)
-        return skew.returned(self.wide, self.rows[:, self.columns(block)], self.scale)
+            skew.collect(grad[:, columns], wide, x, self.scale)
+        return skew.product_back(wide, self.rows[:, columns], self.scale)
+
+
+class Clipped:
+    """Rows for the distances near 0, and one for all others of a side: no column meets a row of its own outside."""
+
+    def __init__(self, rows: Tensor, plan: Plan, scale: float) -> None:
+        assert plan.window is not None
+        self.rows, self.window, self.start, self.scale = rows, plan.window, plan.start, scale
+
+    def columns(self, block: Block) -> tuple[int, int, int]:
+        """The columns between which the window stands in a block, and the row of the first of them."""
+        reach = self.window.reach
+        here = block.rows - 1 + self.start + block.first
+        low, high = (min(max(c, 0), block.keys + block.rows - 1) for c in (here - reach, here + reach + 1))
+        return low, high, low - here + reach
+
+    def make(self, wide: Tensor, x: Tensor, block: Block) -> None:
+        """Writes scale x · rows into a block by distance."""
+        by_row = skew.product(x.new_empty(*x.shape[:2], self.rows.shape[1]), x, self.rows, self.scale)
+        low, high, row = self.columns(block)
+        wide[:, :, :low] = by_row[:, :, self.window.past, None]
+        wide[:, :, low:high] = by_row[:, :, row : row + high - low]
+        wide[:, :, high:] = by_row[:, :, self.window.future, None]
+
+    def sums(self, wide: Tensor, block: Block) -> Tensor:
+        """A block by distance, gaps cleared, summed by row: (n, c, N)."""
+        by_row = wide.new_zeros(*wide.shape[:2], self.rows.shape[1])
+        low, high, row = self.columns(block)
+        by_row[:, :, row : row + high - low] = wide[:, :, low:high]
+        by_row[:, :, self.window.past] += wide[:, :, :low].sum(-1)
+        by_row[:, :, self.window.future] += wide[:, :, high:].sum(-1)
+        return by_row
+
+    def mixed(self, by_row: Tensor) -> Tensor:
+        """Sums by row times the rows: (n, c, D)."""
+        return skew.product_back(by_row, self.rows, self.scale)
+
+    def collect(self, by_row: Tensor, x: Tensor, grad: Tensor | None) -> None:
+        """Adds the gradient of the rows to `grad`, if given."""
+        if grad is not None:
+            skew.collect(grad, by_row, x, self.scale)
+
+    def back(self, wide: Tensor, x: Tensor, block: Block, grad: Tensor | None) -> Tensor:
+        """From the gradient of a block, gaps cleared, to that of x; that of the rows is added to `grad`, if given."""
+        by_row = self.sums(wide, block)
+        self.collect(by_row, x, grad)
+        return self.mixed(by_row)
 
 
 class ByKey:
@@ -49,66 +94,21 @@ class ByKey:
         base = self.keys + block.first
         return [(run, slice(base - run.stop, base - run.start + block.rows - 1)) for run in runs]
 
-    def into(self, logits: Tensor, y: Tensor, block: Block) -> None:
+    def add(self, logits: Tensor, y: Tensor, block: Block) -> None:
+        """Adds scale y · rows to logits by key."""
         for run, columns in self.parts(block):
-            wide = skew.product(self.room, y[:, run].contiguous(), self.rows[:, columns], self.scale)
-            logits[:, :, run] += skew.by_key(wide, block.rows).mT
+            part = y[:, run].contiguous()
+            wide = skew.block(self.room, len(y), part.shape[1], block.rows)
+            skew.product(wide, part, self.rows[:, columns], self.scale)
+            logits[:, :, run] += skew.by_key(wide).mT
 
     def back(self, logits: Tensor, y: Tensor, block: Block, grad_y: Tensor, grad: Tensor | None) -> None:
-        """From the gradient of the logits to those of y and of the rows, which are added to."""
+        """From the gradient of logits to those of y and of the rows, which are added to."""
         for run, columns in self.parts(block):
-            keys = run.stop - run.start
-            wide = self.room[: len(y) * keys * (keys + block.rows - 1)].view(len(y), keys, -1)
-            skew.by_key(wide, block.rows).copy_(logits[:, :, run].mT)
+            part = y[:, run].contiguous()
+            wide = skew.block(self.room, len(y), part.shape[1], block.rows)
+            skew.by_key(wide).copy_(logits[:, :, run].mT)
             skew.clear_gaps(wide)
             if grad is not None:
-                skew.collect(grad[:, columns], wide, y[:, run].contiguous(), self.scale)
-            grad_y[:, run] += skew.returned(wide, self.rows[:, columns], self.scale)
-
-
-class Clipped:
-    """Rows for the distances near 0, and one for all others of a side: never a column for each distance.
-
-    Keys before the window and behind it are two rectangles; between them stands a band of rows, widened to both sides
-    by c - 1 columns of the outer rows, so that its skewed view is full.
-    """
-
-    def __init__(self, plan: Plan, rows: Tensor, scale: float) -> None:
-        assert plan.window is not None
-        self.window, self.start, self.rows, self.scale = plan.window, plan.start, rows, scale
-        self.band = 2 * plan.window.reach + 1
-
-    def place(self, block: Block) -> tuple[int, int, int]:
-        """The keys between which the band of a block stands, and its first column that is read."""
-        left = self.start + block.first - self.window.reach
-        low, high = (min(max(key, 0), block.keys) for key in (left, left + block.rows - 1 + self.band))
-        return low, high, low - left
-
-    def into(self, logits: Tensor, x: Tensor, block: Block) -> None:
-        """Adds x · rows."""
-        by_row = skew.product(x.new_empty(x.shape[0] * x.shape[1] * self.rows.shape[1]), x, self.rows, self.scale)
-        past, future = (by_row[:, :, side, None] for side in (self.window.past, self.window.future))
-        low, high, column = self.place(block)
-        logits[:, :, :low] += past
-        logits[:, :, high:] += future
-        if low < high:
-            sides = (side.expand(-1, -1, block.rows - 1) for side in (past, future))
-            before, after = sides
-            wide = torch.cat((before, by_row[:, :, : self.band], after), -1)
-            logits[:, :, low:high] += skew.by_key(wide, high - low, column)
-
-    def sums(self, logits: Tensor, block: Block) -> Tensor:
-        """Sums by row of weights, or of gradients: (n, c, keys) -> (n, c, N). The adjoint of what `into` does."""
-        low, high, column = self.place(block)
-        by_row = logits.new_zeros(*logits.shape[:2], self.rows.shape[1])
-        past, future = (by_row[:, :, side] for side in (self.window.past, self.window.future))
-        if low < high:
-            edge = block.rows - 1
-            wide = logits.new_zeros(*logits.shape[:2], self.band + 2 * edge)
-            skew.by_key(wide, high - low, column).copy_(logits[:, :, low:high])
-            by_row[:, :, : self.band] = wide[:, :, edge : edge + self.band]
-            past += wide[:, :, :edge].sum(-1)
-            future += wide[:, :, edge + self.band :].sum(-1)
-        past += logits[:, :, :low].sum(-1)
-        future += logits[:, :, high:].sum(-1)
-        return by_row
+                skew.collect(grad[:, columns], wide, part, self.scale)
+            grad_y[:, run] += skew.product_back(wide, self.rows[:, columns], self.scale)

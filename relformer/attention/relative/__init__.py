@@ -12,8 +12,8 @@ from torch import Tensor
 
 from relformer.attention.call import Call
 from relformer.attention.relative.function import Attention
-from relformer.attention.relative.plan import Plan, Window
-from relformer.encodings import PositionalEncoding
+from relformer.attention.relative.plan import Inputs, Plan, Window
+from relformer.encodings import PositionalEncoding, Span
 from relformer.encodings.relative import RelativeRows, Rows
 
 CHUNK = 4 << 20
@@ -22,8 +22,8 @@ ROWS = 64
 """Queries of a block: a block needs K + ROWS - 1 rows by distance."""
 KEYS = 64
 """Keys that meet their rows at once."""
-PAIRS = 160 * 160
-"""Below this many pairs of a head the formula written out is as fast."""
+PAIRS = 128 * 128
+"""Below this many pairs of a head the formula written out is faster in training."""
 
 
 def serves(encoding: PositionalEncoding) -> bool:
@@ -39,6 +39,7 @@ def fits(call: Call) -> bool:
         and call.span.relative.contiguous
         and call.dropout == 0
         and call.q.device.type == "cpu"
+        and not torch.compiler.is_compiling()
         and queries > 1
         and queries * keys >= PAIRS
     )
@@ -50,32 +51,42 @@ def relative(call: Call) -> Tensor:
     assert isinstance(encoding, RelativeRows) and isinstance(span.q, range) and isinstance(span.k, range)
     dtype = torch.promote_types(call.q.dtype, torch.float32)
     query, key = encoding.relative(*call.raw, span)
-    values = encoding.relative_values(span)
-    clipped = next((rows.lookup.clip for rows in (query and query[1], values) if rows), None)
-    window = None if clipped is None else Window.of(clipped, span)
+    x, at_x = query or (None, None)
+    y, at_y = key or (None, None)
+    x_rows, x_window = readable(at_x, span)
+    value_rows, value_window = readable(encoding.relative_values(span), span)
+    given = Inputs(
+        call.q,
+        call.k,
+        call.v,
+        None if x is call.q else x,
+        x_rows,
+        None if y is call.k else y,
+        None if at_y is None else at_y.by_distance.flip(1),
+        value_rows,
+    )
     plan = Plan(
         scale=call.scale,
         start=span.q.start - span.k.start,
         causal=call.causal,
         padding=None if call.padding is None or bool(call.padding.all()) else call.padding,
-        window=window,
+        x_window=x_window,
+        value_window=value_window,
         chunk=CHUNK,
         most_rows=ROWS,
         most_keys=KEYS,
     )
-
-    def table(rows: Rows) -> Tensor:
-        return rows.by_distance if window is None else window.trimmed(rows.rows)
-
-    inputs: list[Tensor | None] = [call.q, call.k, call.v]
-    for met, side, flipped in ((query, call.q, False), (key, call.k, True)):
-        if met is None:
-            inputs += [None, None]
-            continue
-        meeting, rows = met
-        by_row = table(rows)
-        inputs += [None if meeting is side else meeting, by_row.flip(1) if flipped else by_row]
-    inputs.append(None if values is None else table(values))
     with torch.autocast("cpu", enabled=False):
-        out: Tensor = Attention.apply(plan, *(None if t is None else t.to(dtype) for t in inputs))
+        out: Tensor = Attention.apply(plan, *(None if t is None else t.to(dtype) for t in given))
         return out.to(call.v.dtype)
+
+
+def readable(rows: Rows | None, span: Span) -> tuple[Tensor | None, Window | None]:
+    """Rows as a block reads them: clipped ones as they are, others one for each distance."""
+    if rows is None:
+        return None, None
+    clip = rows.lookup.clip
+    if clip is None:
+        return rows.by_distance, None
+    window = Window.of(clip, span)
+    return window.trimmed(rows.rows), window

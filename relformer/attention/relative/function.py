@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,14 +36,19 @@ class Attention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out, lse = ctx.saved_tensors
         plan, given = ctx.plan, Inputs(*inputs)
-        needed = zip(given._fields, given, ctx.needs_input_grad[1:], strict=True)
-        fixed = {name for name, _, need in needed if name.endswith("_rows") and not need}
-        grads = Inputs(*(None if t is None else torch.zeros_like(t) for t in given))._replace(**dict.fromkeys(fixed))
-        rooms = plan.rooms(given)
+        grads, rooms = zeros(given, ctx.needs_input_grad[1:]), plan.rooms(given)
         for group in plan.groups(given):
             part = Part(plan, given, group, rooms)
             sums = Sums.of(grads, part)
             for block in plan.blocks(given):
-                part.backward(block, *(group.pack(t[:, :, block.queries]) for t in (out, lse, grad)), grads, sums)
+                done, total, wanted = (group.pack(t[:, :, block.queries]) for t in (out, lse, grad))
+                part.backward(block, done, total, wanted, grads, sums)
             sums.put(grads, group)
         return None, *grads
+
+
+def zeros(given: Inputs, needed: Sequence[bool]) -> Inputs:
+    """Gradients to write and to add to; None for rows that need none, such as sinusoids."""
+    fixed = {name for name, need in zip(given._fields, needed, strict=True) if name.endswith("_rows") and not need}
+    made = (None if t is None or name in fixed else torch.zeros_like(t) for name, t in given._asdict().items())
+    return Inputs(*made)  # type: ignore[arg-type]

@@ -8,24 +8,28 @@ import torch
 from torch import Tensor
 
 from relformer.attention.relative import skew
-from relformer.attention.relative.plan import Block, Group, Inputs, Plan, Rooms
-from relformer.attention.relative.terms import ByKey, Clipped, Full
+from relformer.attention.relative.plan import Block, Group, Inputs, Plan, Rooms, Window
+from relformer.attention.relative.terms import ByDistance, ByKey, Clipped, Full
 
 
 class Part:
     def __init__(self, plan: Plan, given: Inputs, group: Group, rooms: Rooms) -> None:
         self.plan, self.given, self.group, self.rooms = plan, given, group, rooms
         self.k, self.v = group.pack(given.k), group.pack(given.v)
-        self.by_query: Full | Clipped | None = None
-        if given.x_rows is not None:
-            rows = group.rows(given.x_rows)
-            clipped = plan.window is not None
-            self.by_query = Clipped(rows, plan, plan.scale) if clipped else Full(rows, given.q.shape[2], plan.scale)
+        self.by_query = self.by_distance(given.x_rows, plan.scale, plan.x_window)
+        self.values = self.by_distance(given.value_rows, 1.0, plan.value_window)
         self.by_key: ByKey | None = None
         if given.y_rows is not None:
             self.y = self.k if given.y is None else group.pack(given.y)
             self.by_key = ByKey(group.rows(given.y_rows), given.k.shape[2], plan, rooms.by_key)
-        self.values = None if given.value_rows is None else Clipped(group.rows(given.value_rows), plan, 1.0)
+
+    def by_distance(self, rows: Tensor | None, scale: float, window: Window | None) -> ByDistance | None:
+        if rows is None:
+            return None
+        rows = self.group.rows(rows)
+        if window is None:
+            return Full(rows, scale, self.given.q.shape[2])
+        return Clipped(rows, scale, window, self.plan.start)
 
     def sides(self, block: Block) -> tuple[Tensor, Tensor]:
         """The block's queries, and what of them meets rows."""
@@ -56,7 +60,7 @@ class Part:
         out = torch.bmm(weights, self.v[:, : block.keys])
         if self.values is not None:
             skew.clear_gaps(wide)
-            out += self.values.mixed(self.values.sums(wide, block))
+            out += self.values.mixed(self.values.sums(wide, block), block)
         return out.div_(total), most.add_(total.log_())
 
     def backward(self, block: Block, out: Tensor, lse: Tensor, grad: Tensor, grads: Inputs, sums: Sums) -> None:
@@ -70,7 +74,7 @@ class Part:
         grad_wide = skew.block(self.rooms.other, len(q), block.rows, block.keys)
         if self.values is not None:
             self.values.make(grad_wide, grad, block)
-            self.values.collect(self.values.sums(wide, block), grad, sums.value_rows)
+            self.values.collect(self.values.sums(wide, block), grad, block, sums.value_rows)
         grad_weights = skew.by_key(grad_wide)
         beta = 0 if self.values is None else 1
         torch.baddbmm(grad_weights, grad, self.v[:, keys].mT, beta=beta, out=grad_weights)
@@ -80,7 +84,9 @@ class Part:
         grad_q = torch.bmm(grad_logits, self.k[:, keys]).mul_(scale)
         add_product(sums.k[:, keys], grad_logits.mT, q, scale)
         if self.by_query is not None:
-            grad_x = self.by_query.back(wide, x, block, sums.x_rows)
+            by_row = self.by_query.sums(wide, block)
+            self.by_query.collect(by_row, x, block, sums.x_rows)
+            grad_x = self.by_query.mixed(by_row, block)
             if grads.x is None:
                 grad_q += grad_x
             else:

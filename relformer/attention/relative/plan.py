@@ -32,7 +32,7 @@ class Inputs(NamedTuple):
     y_rows: Tensor | None
     """(H | 1, N, D), whose distances run the other way."""
     value_rows: Tensor | None
-    """(H | 1, N, D), clipped."""
+    """(H | 1, N, D)."""
 
 
 class Window(NamedTuple):
@@ -115,8 +115,9 @@ class Plan:
     causal: bool
     padding: Tensor | None
     """(B, K) bool, True where the key is a token."""
-    window: Window | None
-    """Where the tables are clipped ones."""
+    x_window: Window | None
+    value_window: Window | None
+    """Where rows are clipped ones."""
     chunk: int
     """Bytes of logits held at once."""
     most_rows: int

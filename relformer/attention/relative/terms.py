@@ -1,4 +1,4 @@
-"""What rows by distance do to a block: they make it from queries, and take gradients, or weights, from it.
+"""What rows by distance do to a block: they make it from queries, and give back what it becomes, gradient or weights.
 
 Everything is packed, head by head: x (n, c, D) of the queries, y (n, K, D) of the keys, rows (H | 1, N, D), and blocks
 by distance (n, c, W), as in `skew`.
@@ -6,50 +6,76 @@ by distance (n, c, W), as in `skew`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor
 
 from relformer.attention.relative import skew
-from relformer.attention.relative.plan import Block, Plan
+from relformer.attention.relative.plan import Block, Plan, Window
 
 
-class Full:
-    """A row for every distance between the queries and keys of the call."""
+class ByDistance(ABC):
+    """Rows that meet queries, their gradients, or weights: all of them a block by distance."""
 
-    def __init__(self, rows: Tensor, queries: int, scale: float) -> None:
-        self.rows, self.queries, self.scale = rows, queries, scale
+    def __init__(self, rows: Tensor, scale: float) -> None:
+        self.rows, self.scale = rows, scale
 
-    def columns(self, block: Block) -> slice:
-        """The distances of a block."""
-        return slice(self.queries - block.queries.stop, self.queries - block.first + block.keys - 1)
+    @abstractmethod
+    def part(self, table: Tensor, block: Block) -> Tensor:
+        """Those of a table like `rows` that a block meets: (H | 1, M, D), a view."""
 
+    @abstractmethod
     def make(self, wide: Tensor, x: Tensor, block: Block) -> None:
         """Writes scale x · rows into a block by distance."""
-        skew.product(wide, x, self.rows[:, self.columns(block)], self.scale)
 
-    def back(self, wide: Tensor, x: Tensor, block: Block, grad: Tensor | None) -> Tensor:
-        """From the gradient of a block, gaps cleared, to that of x; that of the rows is added to `grad`, if given."""
-        columns = self.columns(block)
+    @abstractmethod
+    def sums(self, wide: Tensor, block: Block) -> Tensor:
+        """A block by distance, gaps cleared, summed by row: (n, c, M). The adjoint of `make`."""
+
+    def mixed(self, sums: Tensor, block: Block) -> Tensor:
+        """Sums by row times the rows: (n, c, D)."""
+        return skew.product_back(sums, self.part(self.rows, block), self.scale)
+
+    def collect(self, sums: Tensor, x: Tensor, block: Block, grad: Tensor | None) -> None:
+        """Adds the gradient of the rows to `grad`, where it is wanted."""
         if grad is not None:
-            skew.collect(grad[:, columns], wide, x, self.scale)
-        return skew.product_back(wide, self.rows[:, columns], self.scale)
+            skew.collect(self.part(grad, block), sums, x, self.scale)
 
 
-class Clipped:
-    """Rows for the distances near 0, and one for all others of a side: no column meets a row of its own outside."""
+class Full(ByDistance):
+    """A row for every distance between the queries and keys of the call."""
 
-    def __init__(self, rows: Tensor, plan: Plan, scale: float) -> None:
-        assert plan.window is not None
-        self.rows, self.window, self.start, self.scale = rows, plan.window, plan.start, scale
+    def __init__(self, rows: Tensor, scale: float, queries: int) -> None:
+        super().__init__(rows, scale)
+        self.queries = queries
+
+    def part(self, table: Tensor, block: Block) -> Tensor:
+        return table[:, self.queries - block.queries.stop : self.queries - block.first + block.keys - 1]
+
+    def make(self, wide: Tensor, x: Tensor, block: Block) -> None:
+        skew.product(wide, x, self.part(self.rows, block), self.scale)
+
+    def sums(self, wide: Tensor, block: Block) -> Tensor:
+        return wide
+
+
+class Clipped(ByDistance):
+    """Rows for the distances near 0, and one for all others of a side: no distance outside has a product of its own."""
+
+    def __init__(self, rows: Tensor, scale: float, window: Window, start: int) -> None:
+        super().__init__(rows, scale)
+        self.window, self.start = window, start
+
+    def part(self, table: Tensor, block: Block) -> Tensor:
+        return table
 
     def columns(self, block: Block) -> tuple[int, int, int]:
         """The columns between which the window stands in a block, and the row of the first of them."""
-        reach = self.window.reach
-        here = block.rows - 1 + self.start + block.first
+        reach, here = self.window.reach, block.rows - 1 + self.start + block.first
         low, high = (min(max(c, 0), block.keys + block.rows - 1) for c in (here - reach, here + reach + 1))
         return low, high, low - here + reach
 
     def make(self, wide: Tensor, x: Tensor, block: Block) -> None:
-        """Writes scale x · rows into a block by distance."""
         by_row = skew.product(x.new_empty(*x.shape[:2], self.rows.shape[1]), x, self.rows, self.scale)
         low, high, row = self.columns(block)
         wide[:, :, :low] = by_row[:, :, self.window.past, None]
@@ -57,28 +83,12 @@ class Clipped:
         wide[:, :, high:] = by_row[:, :, self.window.future, None]
 
     def sums(self, wide: Tensor, block: Block) -> Tensor:
-        """A block by distance, gaps cleared, summed by row: (n, c, N)."""
         by_row = wide.new_zeros(*wide.shape[:2], self.rows.shape[1])
         low, high, row = self.columns(block)
         by_row[:, :, row : row + high - low] = wide[:, :, low:high]
         by_row[:, :, self.window.past] += wide[:, :, :low].sum(-1)
         by_row[:, :, self.window.future] += wide[:, :, high:].sum(-1)
         return by_row
-
-    def mixed(self, by_row: Tensor) -> Tensor:
-        """Sums by row times the rows: (n, c, D)."""
-        return skew.product_back(by_row, self.rows, self.scale)
-
-    def collect(self, by_row: Tensor, x: Tensor, grad: Tensor | None) -> None:
-        """Adds the gradient of the rows to `grad`, if given."""
-        if grad is not None:
-            skew.collect(grad, by_row, x, self.scale)
-
-    def back(self, wide: Tensor, x: Tensor, block: Block, grad: Tensor | None) -> Tensor:
-        """From the gradient of a block, gaps cleared, to that of x; that of the rows is added to `grad`, if given."""
-        by_row = self.sums(wide, block)
-        self.collect(by_row, x, grad)
-        return self.mixed(by_row)
 
 
 class ByKey:
@@ -103,7 +113,7 @@ class ByKey:
             logits[:, :, run] += skew.by_key(wide).mT
 
     def back(self, logits: Tensor, y: Tensor, block: Block, grad_y: Tensor, grad: Tensor | None) -> None:
-        """From the gradient of logits to those of y and of the rows, which are added to."""
+        """From the gradient of logits to those of y and, where wanted, of the rows, which are added to."""
         for run, columns in self.parts(block):
             part = y[:, run].contiguous()
             wide = skew.block(self.room, len(y), part.shape[1], block.rows)

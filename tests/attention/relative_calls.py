@@ -80,8 +80,9 @@ def computed(
     made = Made(*form, q, k, dtype, batch)
     out = backend(made.call(padding, causal))
     (out * randn(*out.shape, seed=8).to(dtype)).sum().backward()
-    named = [*zip("qkv", made.inputs, strict=True), ("W_q", made.weights[0]), ("W_k", made.weights[1])]
-    named += list(made.encoding.named_parameters())
+    named = [*zip("QKV", made.inputs, strict=True), *zip(("W_q", "W_k"), made.weights, strict=True)]
+    named += made.encoding.named_parameters()
+    assert len(dict(named)) == len(named)
     return {"out": out.detach()} | {name: t.grad for name, t in named if t.grad is not None}
 
 

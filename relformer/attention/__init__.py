@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from relformer.attention import flex, sdpa
+from relformer.attention import flex, relative, sdpa
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.encodings import PositionalEncoding, Span
@@ -63,6 +63,8 @@ def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
         return flex.flex
     if backend == "sdpa" or (backend == "auto" and sdpa.fits(call)):
         return sdpa.sdpa
+    if backend == "auto" and relative.fits(call):
+        return relative.relative
     return dense
 
 

@@ -89,16 +89,6 @@ class Relative:
         start = whole.shape[-1] // 2 - (self.q.stop - 1 - self.k.start)
         return whole[:, start : start + len(self.q) + len(self.k) - 1]
 
-    def gather(self, rows: Tensor) -> Tensor:
-        """Each query's row by distance to pairs: (B, H, Q, R) -> (B, H, Q, K)."""
-        index = self.index[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
-        return rows.gather(-1, index)
-
-    def gather_keys(self, rows: Tensor) -> Tensor:
-        """Each key's row by distance to pairs: (B, H, K, R) -> (B, H, Q, K)."""
-        index = self.index.mT[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
-        return rows.gather(-1, index).mT
-
 
 @dataclass(frozen=True)
 class Span:

@@ -34,6 +34,7 @@ from relformer.training.matching import training_batches
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import run_parts, where_to_start
 from relformer.training.run import module_config
+from relformer.training.threads import share_cores
 
 BATCHES = 4
 """Batches of a turn, at least: their shapes differ."""
@@ -77,6 +78,7 @@ def step_time(config: DictConfig, corpus: Corpus) -> tuple[StepTime, str]:
     Raises:
         UserError: it would be measured by several processes at once, or can't be kept.
     """
+    share_cores(devices_of(config, device_of(config)), config.hardware.threads)  # as the run does
     if (path := own_record(config)) is not None:
         return read(path), f"as measured before: {path}"
     path = shared_record(config)
@@ -117,8 +119,8 @@ def shared_record(config: DictConfig) -> Path:
     parts = {key: part for key, part in run_parts(config).items() if key not in SAME_COST}
     parts["optimizer"] = {key: value for key, value in parts["optimizer"].items() if key != "lr"}
     device = device_of(config)
-    key = key_of(parts, ranks(config, device), machine(device), torch.__version__)
-    return Path(config.paths.log_dir) / "matched_time" / f"{key}.json"
+    place = [config.hardware.compile, ranks(config, device), machine(device), torch.__version__]
+    return Path(config.paths.log_dir) / "matched_time" / f"{key_of(parts, place)}.json"
 
 
 def read(path: Path) -> StepTime:
@@ -147,15 +149,20 @@ def device_of(config: DictConfig) -> torch.device:
 
 def ranks(config: DictConfig, device: torch.device) -> int:
     """The devices that share a batch."""
+    return int(config.trainer.num_nodes) * devices_of(config, device)
+
+
+def devices_of(config: DictConfig, device: torch.device) -> int:
+    """Those of one machine."""
     devices = config.trainer.devices
     if devices == "auto":
-        devices = torch.cuda.device_count() if device.type == "cuda" else 1
-    return int(config.trainer.num_nodes) * (len(devices) if isinstance(devices, ListConfig) else int(devices))
+        return torch.cuda.device_count() if device.type == "cuda" else 1
+    return len(devices) if isinstance(devices, ListConfig) else int(devices)
 
 
 def measured(config: DictConfig, corpus: Corpus) -> StepTime:
     """Both models in turns; one device's share of the batches, whatever the number of devices."""
-    from relformer.benchmark.interleaved import taking_turns
+    from relformer.benchmark.interleaved import ratio, taking_turns
 
     fabric = Fabric(accelerator=config.trainer.accelerator, devices=1, precision=config.trainer.precision)
     share = Share(0, ranks(config, fabric.device), config.trainer.accumulate_grad_batches)
@@ -164,22 +171,22 @@ def measured(config: DictConfig, corpus: Corpus) -> StepTime:
     whole = module_config(config, corpus, config.trainer.max_steps)
     bare = {key: part for key, part in whole.items() if key not in SLOTS} | {"encoding": {"name": "none"}}
     with torch.random.fork_rng():
-        turns = {
-            name: turn(fabric, parts, batches, share.accumulate, config.trainer.gradient_clip_val)
-            for name, parts in (("ours", whole), ("without", bare))
-        }
+        turns = {name: turn(fabric, parts, batches, config) for name, parts in (("ours", whole), ("without", bare))}
         times = taking_turns(turns, rounds(turns), fabric.device)
-    ratios = [ours / without for ours, without in zip(times["ours"], times["without"], strict=True)]
-    low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
     seconds, without = (statistics.median(times[name]) / steps for name in turns)
-    return StepTime(seconds, without, ratio, low, high, len(ratios), machine(fabric.device), torch.__version__)
+    spread, at = ratio(times, "ours", "without"), machine(fabric.device)
+    return StepTime(seconds, without, spread.median, spread.low, spread.high, len(times["ours"]), at, torch.__version__)
 
 
-def turn(
-    fabric: Fabric, parts: dict[str, Any], batches: list[Batch], accumulate: int, clip: float | None
-) -> Callable[[], None]:
+def turn(fabric: Fabric, parts: dict[str, Any], batches: list[Batch], config: DictConfig) -> Callable[[], None]:
     """Training on all the batches once, as the Trainer does it but for its callbacks."""
-    made = Seq2SeqModule(parts)
+    made, accumulate, clip = (
+        Seq2SeqModule(parts),
+        config.trainer.accumulate_grad_batches,
+        config.trainer.gradient_clip_val,
+    )
+    if config.hardware.compile:
+        made.model.compile_training()
     module, optimizer = fabric.setup(made.train(), made.build_optimizer())
 
     def run() -> None:

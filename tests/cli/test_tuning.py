@@ -24,5 +24,3 @@ def test_rates_are_chosen_and_fresh_seeds_run(tmp_path: Path) -> None:
     assert said.count("Learning rates tried") == said.count("Means over seeds") == 1
     again = relformer(*run, *sweep, cwd=tmp_path, script=True).succeeded().out
     assert again.count("finished before") == 3 and "Learning rates tried" in again
-    single = relformer(*run, "sweep.learning_rates=[1e-5,2e-3]", cwd=tmp_path, script=True)
-    assert single.code == 2 and "sweep.learning_rates is tried by a sweep: add -m" in single.error

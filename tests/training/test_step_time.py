@@ -12,6 +12,7 @@ from relformer.benchmark import interleaved
 from relformer.config import plain
 from relformer.data.corpus import build_corpus
 from relformer.errors import UserError
+from relformer.model import Seq2Seq
 from relformer.training import step_time
 from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.module import Seq2SeqModule
@@ -83,9 +84,15 @@ def test_what_changes_a_step_has_a_time_of_its_own(
     for n, other in enumerate(("encoding=t5", *others), 1):
         matched(tmp_path, "encoding=t5", other)
         assert len(records(tmp_path)) == n, other
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    matched(tmp_path, "encoding=t5")
-    assert len(records(tmp_path)) == 2 + len(others)
+    compiled = []
+    monkeypatch.setattr(Seq2Seq, "compile_training", lambda model: compiled.append(model))
+    matched(tmp_path, "encoding=t5", "hardware.compile=true")
+    assert len(records(tmp_path)) == 2 + len(others) and len(compiled) == 2
+    try:
+        _, sentence = matched(tmp_path, "encoding=t5", "hardware.threads=2")
+    finally:
+        torch.set_num_threads(1)
+    assert len(records(tmp_path)) == 3 + len(others) and "2 threads)" in sentence
 
 
 def test_a_run_goes_on_with_its_own_number(tmp_path: Path, clock: list[float]) -> None:
@@ -97,7 +104,7 @@ def test_a_run_goes_on_with_its_own_number(tmp_path: Path, clock: list[float]) -
     keep_match(resumed)
     own = tmp_path / "run" / step_time.FILE
     assert own.read_text() == records(tmp_path)[0].read_text()
-    (tmp_path / "run" / "checkpoints" / "last.ckpt").touch()
+    torch.save({}, tmp_path / "run" / "checkpoints" / "last.ckpt")
     records(tmp_path)[0].write_text(json.dumps({**json.loads(own.read_text()), "ratio": 4.0}))
     steps, sentence = matched(tmp_path, "encoding=t5", "resume=auto")
     assert steps == 667 and sentence.endswith(str(own))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from relformer.config import compose
 from relformer.errors import UserError
 from relformer.evaluation.tuned import read_record
+from relformer.training.launch import launch
 from relformer.training.sweep import FINISHED, run_key
 from relformer.training.tuning import combinations, tuned_sweeps
 from tests.config.composed import SMALL, composed
@@ -111,3 +113,11 @@ def test_all_that_a_sweep_varies_is_tuned() -> None:
     found = combinations(compose(overrides), overrides)
     assert [str(each) for each in found] == ["model.width=64", "model.width=32"]
     assert all(each.seeds == [0, 1, 2, 3, 4] and "encoding=t5" in each.overrides for each in found)
+
+
+def test_one_run_tunes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"sweep\.learning_rates is tried by a sweep: add -m, or leave it out"):
+        launch([*SMALL, RATES])
+    assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from relformer.attention import sdpa
+from relformer.attention import sdpa, toeplitz
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.encodings import PositionalEncoding, Span
@@ -59,6 +59,8 @@ def attend(
 
 def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
     """What computes the call: the backend by name, or the fastest that fits."""
+    if backend == "auto" and toeplitz.fits(call):
+        return toeplitz.toeplitz
     if backend == "sdpa" or (backend == "auto" and sdpa.fits(call)):
         return sdpa.sdpa
     return dense

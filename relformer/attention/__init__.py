@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from relformer.attention import flex, relative, sdpa
+from relformer.attention import flex, relative, sdpa, toeplitz
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
 from relformer.encodings import PositionalEncoding, Span
@@ -15,6 +15,14 @@ from relformer.errors import UserError
 
 Backend = Literal["auto", "dense", "sdpa", "flex"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
+NAMED: dict[str, Callable[[Call], Tensor]] = {"dense": dense, "sdpa": sdpa.sdpa, "flex": flex.flex}
+FASTEST: tuple[tuple[Callable[[Call], bool], Callable[[Call], Tensor]], ...] = (
+    (flex.fits, flex.flex),
+    (toeplitz.fits, toeplitz.toeplitz),
+    (sdpa.fits, sdpa.sdpa),
+    (relative.fits, relative.relative),
+)
+"""What `auto` tries in this order, before `dense`."""
 
 
 def attend(
@@ -59,13 +67,9 @@ def attend(
 
 def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
     """What computes the call: the backend by name, or the fastest that fits."""
-    if backend == "flex" or (backend == "auto" and flex.fits(call)):
-        return flex.flex
-    if backend == "sdpa" or (backend == "auto" and sdpa.fits(call)):
-        return sdpa.sdpa
-    if backend == "auto" and relative.fits(call):
-        return relative.relative
-    return dense
+    if backend != "auto":
+        return NAMED[backend]
+    return next((run for fits, run in FASTEST if fits(call)), dense)
 
 
 def refuse(backend: str, encoding: PositionalEncoding) -> None:

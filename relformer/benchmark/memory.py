@@ -19,8 +19,9 @@ import torch
 from relformer.errors import UserError
 
 MB = 2**20
-M_MMAP_THRESHOLD = -3
-"""glibc's number for the option."""
+LARGE = 2**16
+M_MMAP_THRESHOLD, IS_MMAPPED = -3, 2
+"""Of glibc: the number of the option, and the bit in the word before a block."""
 
 
 def peak(run: Callable[[], object], device: torch.device) -> float:
@@ -61,17 +62,26 @@ def told(run: Callable[[], object], writer: Connection) -> None:
     gc.collect()
     give_back()
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
-    before = resident("VmRSS")
+    before = size_of("VmRSS")
     run()
-    writer.send(resident("VmHWM") - before)
+    writer.send(size_of("VmHWM") - before)
 
 
 def map_large() -> None:
-    """Have malloc map every block of 64 KiB or more by itself, where it can be told; it raises that limit as it goes,
-    and then the peak hangs on which freed block the next one fits in."""
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tell is not None:
-        tell(M_MMAP_THRESHOLD, 2**16)
+    """Have glibc's malloc map every block of `LARGE` or more by itself, so that it leaves when it is freed.
+
+    Else the peak hangs on which freed block the next one happens to fit in. Free blocks that the parent left come first
+    in any case, so they are taken and kept.
+    """
+    c = ctypes.CDLL(None)
+    if not hasattr(c, "mallopt"):
+        return
+    c.mallopt(M_MMAP_THRESHOLD, LARGE)
+    c.malloc.argtypes, c.malloc.restype = [ctypes.c_size_t], ctypes.c_size_t
+    for _ in range(size_of("VmData") // LARGE):
+        head = ctypes.c_size_t.from_address(c.malloc(LARGE) - ctypes.sizeof(ctypes.c_size_t))
+        if head.value & IS_MMAPPED:
+            break
 
 
 def give_back() -> None:
@@ -81,7 +91,7 @@ def give_back() -> None:
         trim(0)
 
 
-def resident(key: str) -> int:
+def size_of(key: str) -> int:
     """Bytes, of this process."""
     status = Path("/proc/self/status").read_text().split()
     return int(status[status.index(f"{key}:") + 1]) * 1024

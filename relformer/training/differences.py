@@ -80,7 +80,8 @@ def other_weights(path: Path, parts: dict[str, Any]) -> str | None:
     then = {name.removeprefix("model."): tuple(value.shape) for name, value in stored.items()}
     model = build_model(parts, *map(len, vocabularies))
     now = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    return next(said(differences(then, now)), None)
+    other = (name for name in (*then, *now) if then.get(name) != now.get(name))
+    return next((f"{name}: {then.get(name, ABSENT)} then, {now.get(name, ABSENT)} now" for name in other), None)
 
 
 def said_of_start(checkpoint: Path, changes: Changes, max_steps: int, world: int, by_tokens: bool) -> Iterator[str]:

@@ -13,12 +13,19 @@ MIB = 2**18
 """Floats in 2^20 bytes."""
 
 
-def test_the_peak_counts_what_lives_at_one_time() -> None:
+@pytest.mark.parametrize("left", [False, True])
+def test_the_peak_counts_what_lives_at_one_time(left: bool) -> None:
+    """Whether or not the heap already has free blocks, into which some of the call's would fit."""
+
     def call() -> None:
         one = torch.ones(20 * MIB)
         del one
         torch.ones(10 * MIB) + torch.ones(10 * MIB)
 
+    if left:
+        del (large := [torch.ones(30 * MIB)])[0]  # from here on malloc takes blocks of that size from the heap
+        large += [torch.ones(size * MIB // 4) for size in (96, 1, 48, 1)]
+        del large[0], large[1]
     assert peak(call, CPU) == pytest.approx(30, abs=2)
 
 

@@ -22,7 +22,13 @@ class Started:
         command = [sys.executable, str(ROOT / "train.py"), *arguments]
         with self.said.open("wb") as said:
             self.process = subprocess.Popen(
-                command, cwd=cwd, env=env, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                cwd=cwd,
+                env=env,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in a shell's background
             )
 
     def signalled(self, number: int, group: bool = False) -> None:

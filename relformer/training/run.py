@@ -30,6 +30,7 @@ from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
+from relformer.training.callbacks.last_checkpoint import LastCheckpoint
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
@@ -137,11 +138,13 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
+    callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
+    callbacks.sort(key=lambda each: isinstance(each, LastCheckpoint))  # it holds what the others have just done
     return instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
-        callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
+        callbacks=callbacks,
         plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,

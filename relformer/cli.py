@@ -26,7 +26,8 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
 
 
 def main() -> None:
-    """Run a command. Faults of the user end in one sentence and exit code 2; real faults keep their traceback."""
+    """Run a command. Faults of the user end in one sentence and exit code 2, those that stop a run in 1; real faults
+    keep their traceback."""
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
     logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
@@ -43,7 +44,7 @@ def main() -> None:
         arm(os.environ.get(VARIABLE))
         COMMANDS[command](rest)
     except UserError as error:
-        fail(str(error))
+        fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
@@ -51,15 +52,20 @@ def main() -> None:
         sys.exit(141)
 
 
-def fail(message: str) -> None:
+def fail(message: str, code: int = 2) -> None:
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def train(arguments: list[str]) -> None:
-    from relformer.training.launch import launch
+    from relformer.processes import end_with_launcher
+    from relformer.training.signals import signals
 
-    launch(arguments)
+    end_with_launcher()
+    with signals:
+        from relformer.training.launch import launch  # takes seconds
+
+        launch(arguments)
 
 
 def evaluate(arguments: list[str]) -> None:

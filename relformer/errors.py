@@ -1,8 +1,17 @@
-"""Faults of the user's input: one clear sentence, exit code 2, no traceback."""
+"""Faults of the user's input, and what ends a run without being a bug: one clear sentence, no traceback."""
 
 
 class UserError(Exception):
     """Something the user can mend; the message says what, where, the rule, the value and the remedy."""
+
+    exit_code = 2
+
+
+class RunError(UserError):
+    """What stops a run that was well begun: a full disk, a dead worker. The message says what is kept and how to go
+    on."""
+
+    exit_code = 1
 
 
 class OptionError(UserError):

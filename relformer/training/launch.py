@@ -23,6 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
+from relformer.processes import is_first_rank
+from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
@@ -79,10 +81,15 @@ def launch(arguments: list[str]) -> None:
             sys.argv += more
             config = compose(overrides)
         check(config)
-        if is_first_rank():
-            prepare_directory(config)
         quiet()
-        entry()
+        if not is_first_rank():
+            entry()
+            return
+        lock = prepare_directory(config)
+        try:
+            entry()
+        finally:
+            lock.release()
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -102,17 +109,15 @@ def refuse_sweep(overrides: list[str]) -> None:
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
 
 
-def is_first_rank() -> bool:
-    return all(os.environ.get(variable, "0") == "0" for variable in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def prepare_directory(config: DictConfig) -> None:
-    """Refuse a directory that holds another run, and make a free one: Hydra writes into it before training starts.
+def prepare_directory(config: DictConfig) -> RunLock:
+    """Refuse a directory that holds another run, and make and lock a free one: Hydra writes into it before training
+    starts.
 
     Raises:
-        UserError: it is taken, holds a checkpoint of other options, or can't be made.
+        UserError: it is taken or in use, holds a checkpoint of other options, or can't be made.
     """
     directory = Path(config.hydra.run.dir)
+    refuse_running(directory)
     refuse_occupied(config.resume, directory)
     checkpoint = checkpoint_to_resume(config.resume, directory)
     if checkpoint is not None:
@@ -121,8 +126,15 @@ def prepare_directory(config: DictConfig) -> None:
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(directory)
     except OSError as error:
         raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+    try:
+        refuse_occupied(config.resume, directory)  # by one that began since, and has ended
+    except UserError:
+        lock.release()
+        raise
+    return lock
 
 
 def flags(parsed: Namespace) -> list[str]:

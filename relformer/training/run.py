@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from signal import SIGUSR1
 from typing import Any
 
 import lightning.pytorch as pl
@@ -21,18 +21,25 @@ from relformer.data.encoded import Corpus
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
+from relformer.data.workers import workers_explained
 from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
+from relformer.processes import is_first_rank
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.callbacks.last_checkpoint import LastCheckpoint
+from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
+from relformer.training.ranks import Watch
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
+from relformer.training.signals import Interrupted, signals
+from relformer.training.slurm import requeue
 
 logger = logging.getLogger("relformer")
 
@@ -40,46 +47,50 @@ logger = logging.getLogger("relformer")
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
     exit_code = 1
+    signals.last_words = finish
+    watch = Watch(config.reliability.timeout, signals)
     try:
-        metrics = _train(config)
+        with watch.explained(), workers_explained(config.data.workers):
+            metrics = _train(config, watch)
         exit_code = 0
         return metrics
+    except Interrupted as interrupted:
+        exit_code = int(interrupted.code or 0)
+        if is_first_rank():
+            say_interrupted(Path(config.paths.run_dir), interrupted)
+            if interrupted.number == SIGUSR1 and config.reliability.requeue:
+                requeue()
+        raise
     finally:
+        watch.end(exit_code == 0)
         finish(exit_code)
 
 
-def _train(config: DictConfig) -> dict[str, Any]:
+def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     checkpoint = checkpoint_to_resume(config.resume, run_dir)
     options = plain(config, "data")["data"]
     corpus = build_corpus(options)
     if checkpoint is not None:
         refuse_other_data(checkpoint, corpus)
-    data = DataModule(corpus, common_options(options), config.seed)
-    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
+    data = DataModule(corpus, common_options(options), config.seed, config.reliability.timeout)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"), watch)
     limit_steps(trainer, config, data)
     module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
-    try:
-        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-    except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
-        say_interrupted(trainer, run_dir)
-        sys.exit(143 if trainer.received_sigterm else 130)
-    if trainer.received_sigterm:
-        say_interrupted(trainer, run_dir)
-        sys.exit(143)
+    watch.start(trainer)
+    trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
 
 
-def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
+def say_interrupted(run_dir: Path, interrupted: Interrupted) -> None:
     """Where an interrupted run stands, and how it goes on."""
-    if trainer.is_global_zero:
-        last = run_dir / "checkpoints" / "last.ckpt"
-        kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-        logger.info("interrupted at step %d; %s", trainer.global_step, kept)
-        logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
+    last = run_dir / "checkpoints" / "last.ckpt"
+    kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
+    logger.info("interrupted by %s; %s", interrupted.number.name, kept)
+    logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
@@ -111,7 +122,7 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
-def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch: Watch) -> pl.Trainer:
     """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
     goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
@@ -125,11 +136,14 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
-    return instantiate(
+    callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
+    last = next((each for each in callbacks if isinstance(each, LastCheckpoint)), None)
+    last = last or LastCheckpoint(str(run_dir / "checkpoints" / "last.ckpt"))  # for a signal alone
+    trainer: pl.Trainer = instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
-        callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
+        callbacks=[*callbacks, Stopping(signals, watch, last.save)],
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
@@ -138,6 +152,8 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+    trainer._signal_connector = OwnSignals(trainer)
+    return trainer
 
 
 def describe(

@@ -1,0 +1,42 @@
+"""The checkpoint a run goes on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from relformer.errors import OptionError
+
+
+class LastCheckpoint(Checkpoint):
+    """Saves `path` every so many optimizer steps, before each validation and at the end: while the model is looked at,
+    all that was learned is on disk. Runs on every rank."""
+
+    def __init__(self, path: str, every_n_train_steps: int = 250) -> None:
+        if every_n_train_steps < 1:
+            raise OptionError(
+                "every_n_train_steps", every_n_train_steps, "must be at least 1", "callbacks.last_checkpoint"
+            )
+        self.path, self.every_n_train_steps = Path(path), every_n_train_steps
+        self.saved = -1
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self.saved = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
+        step = trainer.global_step
+        if step % self.every_n_train_steps == 0 or step == trainer.max_steps or validated_after(trainer):
+            self.save(trainer)
+
+    def save(self, trainer: Trainer) -> None:
+        """Once a step."""
+        if trainer.global_step != self.saved:
+            self.saved = trainer.global_step
+            trainer.save_checkpoint(self.path, weights_only=False)
+
+
+def validated_after(trainer: Trainer) -> bool:
+    """Whether a validation follows the step just made."""
+    return trainer.global_step * trainer.accumulate_grad_batches % int(trainer.val_check_interval or 1) == 0

@@ -34,7 +34,7 @@ from relformer.training.callbacks.last_checkpoint import LastCheckpoint
 from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint
+from relformer.training.loggers import Goal, build_loggers, finish, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.ranks import Watch
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
@@ -300,4 +300,6 @@ def closing(
     ]
     if config.logger.name == "wandb":
         lines.append(f"browse      {run_hint(Path(config.paths.log_dir))}")
+        if parts := sync_hint(Path(config.paths.log_dir), run_dir):
+            lines.append(f"upload      {parts}   (the parts of this run, the oldest first)")
     return "\n".join(lines)

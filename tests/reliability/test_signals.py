@@ -1,0 +1,102 @@
+"""A signal to any rank, or to all: the run is saved and ends with its code, wherever it stood, and nothing is left."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.runs import losses
+from tests.reliability.running import ENDLESS, SMALL, Running, running, slow
+
+CODES = {signal.SIGTERM: 143, signal.SIGUSR1: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+NOTHING = "callbacks.last_checkpoint.every_n_train_steps=1000000"
+"""No checkpoint but those that a signal asks for."""
+
+
+def kept(run: Path) -> int:
+    return int(torch.load(run / "checkpoints" / "last.ckpt", map_location="cpu", weights_only=True)["global_step"])
+
+
+def saved_where_it_stopped(run: Running) -> None:
+    """The last step whose loss was written (the first is 0) is the one that was saved, and the run says so."""
+    assert kept(run.run) == max(losses(run.run)) + 1
+    assert f"; step {kept(run.run)} is kept" in run.printed()
+    assert "Traceback" not in run.printed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "whom", "workers"),
+    [
+        (signal.SIGTERM, "0", 0),
+        (signal.SIGHUP, "group", 0),
+        (signal.SIGTERM, "group", 2),
+        (signal.SIGINT, "group", 2),
+        (signal.SIGUSR1, "group", 2),
+    ],
+)
+def test_one_process(tmp_path: Path, number: int, whom: str, workers: int) -> None:
+    with running(tmp_path, *ENDLESS, NOTHING, f"data.workers={workers}") as run:
+        run.until_step(3)
+        run.send(number, whom)
+        assert run.code(30) == CODES[number]
+        saved_where_it_stopped(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "whom"),
+    [
+        (signal.SIGTERM, "0"),
+        (signal.SIGTERM, "1"),
+        (signal.SIGTERM, "group"),
+        (signal.SIGINT, "1"),
+        (signal.SIGINT, "group"),
+        (signal.SIGUSR1, "0"),
+    ],
+)
+def test_two_ranks(tmp_path: Path, number: int, whom: str) -> None:
+    with running(tmp_path, *ENDLESS, NOTHING, "trainer.devices=2", "data.workers=1") as run:
+        run.until_step(3)
+        run.send(number, whom)
+        assert run.code(40) == CODES[number]
+        saved_where_it_stopped(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "whom"),
+    [("validation", "0"), ("validation", "1"), ("test", "1"), ("test", "group"), ("saving", "1"), ("saving", "group")],
+)
+def test_two_ranks_that_do_something_else(tmp_path: Path, place: str, whom: str) -> None:
+    """Nothing but evaluating goes on in `test`: the run was trained to its end."""
+    steps = ("trainer.max_steps=6", "eval.every=3") if place != "saving" else ("trainer.max_steps=1000", "eval.every=4")
+    with running(tmp_path, *SMALL, *steps, NOTHING, "trainer.devices=2", slow(place)) as run:
+        run.until_printed(f"slow {place}")
+        run.send(signal.SIGTERM, whom)
+        assert run.code(40) == 143
+        assert kept(run.run) == {"validation": 3, "test": 6, "saving": 4}[place]
+        assert "Traceback" not in run.printed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whom", ["0", "1", "group"])
+def test_before_the_first_step(tmp_path: Path, whom: str) -> None:
+    """The second rank has just been started, and the first waits for it."""
+    with running(tmp_path, *ENDLESS, "trainer.devices=2") as run:
+        run.until(lambda: run.children("train_ddp_process_1"))
+        run.send(signal.SIGTERM, whom)
+        assert run.code(40) == 143
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, *ENDLESS, "trainer.devices=2", slow("step", 60)) as run:
+        run.until_printed("slow step")
+        run.send(signal.SIGINT, "group")
+        run.until_printed("Ctrl-C twice ends at once")
+        with pytest.raises(AssertionError, match="did not end"):
+            run.code(2)
+        run.send(signal.SIGINT, "group")
+        assert run.code(2) == 130

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import active_children
 from traceback import walk_tb
 
 from relformer.errors import RunError
@@ -29,7 +30,8 @@ def follow(worker: int) -> None:
 
 @contextmanager
 def workers_explained(count: int) -> Iterator[None]:
-    """One sentence where a worker of `count` died or does not answer; what it raised itself keeps its traceback."""
+    """One sentence where a worker of `count` died or does not answer; what it raised itself keeps its traceback. None
+    is left: Python would wait for one that hangs."""
     try:
         yield
     except (RuntimeError, *TORN) as error:
@@ -50,3 +52,6 @@ def workers_explained(count: int) -> Iterator[None]:
             f"a worker that prepares batches was killed{who}: out of memory? Lower data.workers={count}, then go on "
             "with resume=auto"
         ) from error
+    finally:
+        for worker in active_children():
+            worker.kill()

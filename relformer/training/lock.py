@@ -31,9 +31,13 @@ class RunLock:
         self.handle: int | None = None
         while self.handle is None:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            if not locked(handle, self.path):
+            try:
+                if not locked(handle, self.path):
+                    os.close(handle)
+                    return
+            except UserError:
                 os.close(handle)
-                return
+                raise
             if self.path.exists() and os.path.samestat(os.fstat(handle), os.stat(self.path)):
                 self.handle = handle
             else:  # its holder ended meanwhile, and removed it
@@ -73,7 +77,6 @@ def locked(handle: int, path: Path) -> bool:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         holder = said(os.read(handle, 4096))
-        os.close(handle)
         raise UserError(
             f"{path.parent} is in use by another run ({holder}); wait for its end, or choose another hydra.run.dir"
         ) from None

@@ -41,6 +41,13 @@ NOISE = (
 )
 
 
+class PastHydra(BaseException):
+    """A run's fault on its way to the command line: Hydra would print all overrides before the one sentence."""
+
+    def __init__(self, fault: UserError) -> None:
+        self.fault = fault
+
+
 def launch(arguments: list[str]) -> None:
     """Check the arguments as a configuration, then run Hydra's entry point with them.
 
@@ -82,14 +89,14 @@ def launch(arguments: list[str]) -> None:
             config = compose(overrides)
         check(config)
         quiet()
-        if not is_first_rank():
-            entry()
-            return
-        lock = prepare_directory(config)
+        lock = prepare_directory(config) if is_first_rank() else None
         try:
             entry()
+        except PastHydra as passed:
+            raise passed.fault from None
         finally:
-            lock.release()
+            if lock is not None:
+                lock.release()
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -163,7 +170,10 @@ def entry(config: DictConfig) -> Any:
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)
-    return train(config)
+    try:
+        return train(config)
+    except UserError as fault:
+        raise PastHydra(fault) from None
 
 
 def quiet() -> None:

@@ -104,7 +104,7 @@ class Watch:
             raise RunError(f"{who}; what it printed says why, if anything does ({said})") from error
 
     def _await_failure(self) -> tuple[int, int] | None:
-        until = time.monotonic() + 2.0
+        until = time.monotonic() + PATIENCE
         while (found := self._failure()) is None and self.ranks and time.monotonic() < until:
             time.sleep(0.05)
         return found
@@ -130,7 +130,7 @@ class Watch:
             last = now
             if (parent := launcher()) is not None and os.getppid() != parent:
                 os._exit(1)
-            if (failure := self._failure()) is not None:
+            if self.armed and (failure := self._failure()) is not None:
                 if failed_at is None:
                     failed_at = now
                     if failure[1] in ASKED and self.signals.received is None:

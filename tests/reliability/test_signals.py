@@ -1,11 +1,14 @@
 """A signal to any rank, or to all: the run is saved and ends with its code, wherever it stood, and nothing is left."""
 
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from relformer.training.signals import Interrupted, Signals
 from tests.cli.runs import losses
 from tests.reliability.running import ENDLESS, SMALL, Running, running, slow
 
@@ -23,6 +26,59 @@ def saved_where_it_stopped(run: Running) -> None:
     assert kept(run.run) == max(losses(run.run)) + 1
     assert f"; step {kept(run.run)} is kept" in run.printed()
     assert "Traceback" not in run.printed()
+
+
+@pytest.fixture
+def handled() -> Iterator[Signals]:
+    with Signals() as signals:
+        yield signals
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(("number", "code"), CODES.items())
+def test_a_signal_ends_the_process_where_nothing_is_to_save(handled: Signals, number: int, code: int) -> None:
+    with pytest.raises(Interrupted) as ended:
+        signal.raise_signal(number)
+    assert (ended.value.code, ended.value.number) == (code, number)
+    signal.raise_signal(number)  # not again, while it ends
+
+
+def test_a_signal_leaves_a_mark_while_a_step_is_made(handled: Signals) -> None:
+    handled.hold()
+    signal.raise_signal(signal.SIGUSR1)
+    signal.raise_signal(signal.SIGTERM)
+    assert handled.received == signal.SIGUSR1
+    with pytest.raises(Interrupted) as ended:
+        handled.release()
+    assert ended.value.number == signal.SIGUSR1
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """As SIGHUP is under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            assert signals.received is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(("pause", "ended"), [(0.02, False), (0.3, True)])
+def test_the_second_ctrl_c_is_one_that_comes_later(
+    monkeypatch: pytest.MonkeyPatch, handled: Signals, pause: float, ended: bool
+) -> None:
+    """A wrapper may pass on what the terminal has sent to all already."""
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+    monkeypatch.setattr("relformer.training.signals.REPEATED", 0.15)
+    handled.hold()
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(pause)
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(0.1)
+    assert codes == ([130] if ended else [])
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
@@ -30,8 +31,7 @@ def follow(worker: int) -> None:
 
 @contextmanager
 def workers_explained(count: int) -> Iterator[None]:
-    """One sentence where a worker of `count` died or does not answer; what it raised itself keeps its traceback. None
-    is left: Python would wait for one that hangs."""
+    """One sentence where a worker of `count` died or does not answer; what it raised itself keeps its traceback."""
     try:
         yield
     except (RuntimeError, *TORN) as error:
@@ -52,6 +52,12 @@ def workers_explained(count: int) -> Iterator[None]:
             f"a worker that prepares batches was killed{who}: out of memory? Lower data.workers={count}, then go on "
             "with resume=auto"
         ) from error
-    finally:
-        for worker in active_children():
+
+
+@atexit.register
+def end_workers() -> None:
+    """At the interpreter's end, where Python would wait for one that hangs."""
+    if workers := active_children():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler raises
+        for worker in workers:
             worker.kill()

@@ -24,6 +24,8 @@ from relformer.processes import LAUNCHER, launcher
 from relformer.training.signals import ENDING, Interrupted, Signals, leave
 
 TICK = 0.5
+WARM_UP = 600.0
+"""Seconds, at least, until the first beat: ranks start one after the other, and each builds its data."""
 SLACK = 5.0
 """Seconds over the timeout, in which the rank whose data workers are stuck speaks first."""
 PATIENCE = 10.0
@@ -35,26 +37,27 @@ GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", 
 
 
 class Watch:
-    """A thread in each rank of several.
+    """A thread in each rank.
 
     Args:
-        timeout: seconds without a `beat` after which the run ends, with the stacks of this rank on stderr. Time in
-            which this process itself was stopped does not count.
+        timeout: seconds without a `beat`, once there was one, after which the run ends, with the stacks of this rank on
+            stderr. Time in which this process itself was stopped does not count.
         signals: of this process; its last words are said before it is ended.
     """
 
     def __init__(self, timeout: float, signals: Signals) -> None:
         self.timeout, self.signals = timeout, signals
         self.armed = False
-        self.waited = 0.0
+        self.waited, self.limit = 0.0, max(timeout, WARM_UP)
         self.ranks: list[subprocess.Popen[bytes]] = []
         self._launcher: Any = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, trainer: Any) -> None:
-        """Look after the ranks of a Trainer of several, which is about to start them."""
-        if trainer.world_size == 1 or self._thread is not None:
+    def start(self, trainer: Any, workers: int) -> None:
+        """Look after the ranks of a Trainer, which is about to start them, or after one and its data workers: the
+        loader's own timeout does not end its wait for the tensors of a batch that is announced."""
+        if (trainer.world_size == 1 and workers == 0) or self._thread is not None:
             return
         if launcher() is None and "LOCAL_RANK" not in os.environ:
             os.environ[LAUNCHER] = str(os.getpid())
@@ -71,7 +74,8 @@ class Watch:
         self.armed = False
 
     def beat(self) -> None:
-        self.waited = 0.0
+        """Something was done."""
+        self.waited, self.limit = 0.0, self.timeout
 
     def end(self, ended_well: bool) -> None:
         """Stop watching, and see the other ranks end: by themselves, asked to, or killed."""
@@ -92,7 +96,7 @@ class Watch:
         try:
             yield
         except RuntimeError as error:
-            if self._thread is None or not (isinstance(error, DistError) or any(said in str(error) for said in GONE)):
+            if self._launcher is None or not (isinstance(error, DistError) or any(said in str(error) for said in GONE)):
                 raise
             if self.signals.received is not None:
                 raise Interrupted(self.signals.received) from error
@@ -137,8 +141,10 @@ class Watch:
                         os.kill(os.getpid(), ASKED[failure[1]])
                 elif now - failed_at > PATIENCE:
                     self._give_up(told(*failure))
-            if self.armed and self.waited > self.timeout + SLACK:
-                self._give_up(f"no progress for {self.timeout:g} s (reliability.timeout): a rank stands still")
+            if self.armed and self.waited > self.limit + SLACK:
+                self._give_up(
+                    f"no progress for {self.limit:g} s (reliability.timeout): a rank or a data worker stands still"
+                )
 
     def _give_up(self, why: str) -> None:
         rank = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))

@@ -80,7 +80,7 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
-    watch.start(trainer)
+    watch.start(trainer, config.data.workers)
     trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
 

@@ -129,18 +129,18 @@ class Running:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"did not end within {seconds} s:\n{self.printed()}") from None
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while (left := self.left()) and time.monotonic() < end:
             time.sleep(0.05)
         assert not left, f"left over: {left}\n{self.printed()}"
         return code
 
     def left(self) -> list[str]:
-        """What lives of its session, and of the W&B services of the processes it was seen to have."""
+        """What lives of its session, of those of a sweep's jobs, and the W&B services of what it was seen to start."""
         return [
             f"{pid} {command}"
             for pid, _, command in processes()
-            if session(pid) == self.pid or any(f"--pid {seen} " in f"{command} " for seen in self.seen)
+            if session(pid) in self.seen or any(f"--pid {seen} " in f"{command} " for seen in self.seen)
         ]
 
     def kill(self) -> None:

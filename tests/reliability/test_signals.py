@@ -1,5 +1,6 @@
 """A signal to any rank, or to all: the run is saved and ends with its code, wherever it stood, and nothing is left."""
 
+import csv
 import signal
 import time
 from collections.abc import Iterator
@@ -7,9 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning.pytorch import Callback, Trainer
+from omegaconf import OmegaConf
 
-from relformer.training.signals import Interrupted, Signals
+from relformer.training.run import train
+from relformer.training.signals import Interrupted, Signals, signals
 from tests.cli.runs import losses
+from tests.config.composed import checked
 from tests.reliability.running import ENDLESS, SMALL, Running, running, slow
 
 CODES = {signal.SIGTERM: 143, signal.SIGUSR1: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
@@ -79,6 +84,34 @@ def test_the_second_ctrl_c_is_one_that_comes_later(
     signal.raise_signal(signal.SIGINT)
     time.sleep(0.1)
     assert codes == ([130] if ended else [])
+
+
+class Signalled(Callback):
+    """Sends a signal to its own process in the midst of step 3, and of each validation if `validating`."""
+
+    def __init__(self, number: int, validating: bool = False) -> None:
+        self.number, self.validating = number, validating
+
+    def on_before_optimizer_step(self, trainer: Trainer, *_: object) -> None:
+        if trainer.global_step == 2 and not self.validating:
+            signal.raise_signal(self.number)
+
+    def on_validation_batch_end(self, *_: object) -> None:
+        if self.validating:
+            signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize(("accumulated", "validating", "step"), [(1, False, 3), (2, False, 3), (1, True, 4)])
+def test_the_step_is_finished_saved_and_logged(tmp_path: Path, accumulated: int, validating: bool, step: int) -> None:
+    target = f"{{_target_: {Signalled.__module__}.Signalled, number: {int(signal.SIGTERM)}, validating: {validating}}}"
+    options = ("trainer.max_steps=9", "eval.every=4", f"trainer.accumulate_grad_batches={accumulated}", NOTHING)
+    config = checked(*SMALL, *options, f"paths.run_dir={tmp_path}", f"+callbacks.signalled={target}")
+    with signals, pytest.raises(Interrupted) as ended:
+        train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    assert ended.value.code == 143
+    assert kept(tmp_path) == step
+    with (tmp_path / "csv" / "metrics.csv").open(newline="") as file:
+        assert len({row["step"] for row in csv.DictReader(file) if row["train/loss"]}) == step
 
 
 @pytest.mark.slow

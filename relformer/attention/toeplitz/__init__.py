@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from relformer.attention.call import Call
+from relformer.attention.toeplitz import flash
 from relformer.attention.toeplitz.chunked import Chunked
-from relformer.attention.toeplitz.geometry import geometry, hidden
+from relformer.attention.toeplitz.geometry import Geometry, hidden
 from relformer.attention.toeplitz.short import Short
 from relformer.encodings import PositionalEncoding
 from relformer.encodings.span import pairs
@@ -34,7 +35,7 @@ def fits(call: Call) -> bool:
         return False
     if not serves(call.encoding) or not call.span.relative.contiguous:
         return False
-    return call.padding is not None or learned(call) or not short(call)
+    return call.padding is not None or learned(call) or not small(call)
 
 
 def learned(call: Call) -> bool:
@@ -43,7 +44,7 @@ def learned(call: Call) -> bool:
     return table is not None and table.requires_grad and torch.is_grad_enabled()
 
 
-def short(call: Call) -> bool:
+def small(call: Call) -> bool:
     return call.q.shape[2] * call.k.shape[2] <= SHORT**2
 
 
@@ -56,8 +57,10 @@ def toeplitz(call: Call) -> Tensor:
     table = table.to(dtype)
     if mask is not None:
         table = table.masked_fill(mask, -torch.inf)
-    where = geometry(call, mask)
-    if not short(call):
+    where = Geometry.of(call, mask)
+    if not small(call):
+        if not (learned(call) or where.cut or where.lengths or where.pad is not None):
+            return flash.fixed(call.q, call.k, call.v, table, call.scale)
         return Chunked.apply(call.q, call.k, call.v, table, where, call.scale)
     padding = None
     if call.padding is not None:

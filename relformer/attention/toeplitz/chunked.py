@@ -24,11 +24,8 @@ from relformer.encodings.span import pairs
 
 CHUNK = 2**18
 """Logits of a chunk, a thread."""
-BLOCK = 256
-"""Queries that flash attention takes together where distance hides keys."""
-
 Block = tuple[slice, slice, slice]
-"""Samples, queries, and the keys that they see."""
+"""A sample, some queries, and the keys that they see."""
 
 
 class Chunked(torch.autograd.Function):
@@ -58,51 +55,50 @@ def quick(q: Tensor, v: Tensor, geometry: Geometry) -> bool:
     return flash.trusted() and geometry.pad is None and q.shape[-1] == v.shape[-1]
 
 
-def blocks(geometry: Geometry, batch: int, queries: int, each: bool = False) -> Iterator[Block]:
-    """Some queries at a time, of all samples or of each, with the keys they see; those that see none are left out."""
-    lengths = geometry.lengths
-    samples = [slice(b, b + 1) for b in range(batch)] if each or lengths else [slice(0, batch)]
-    for start in range(0, geometry.queries, queries):
-        places = slice(start, min(start + queries, geometry.queries))
-        seen = geometry.seen(places)
-        for some in samples:
-            stop = min(seen.stop, lengths[some.start]) if lengths else seen.stop
-            if stop > seen.start:
-                yield some, places, slice(seen.start, stop)
+def blocks(geometry: Geometry, batch: int, queries: int) -> Iterator[Block]:
+    """Some queries of one sample at a time with the keys they see, but for those that see none.
+
+    Sample by sample, what is reversed or copied on the way is small and stays in the cache.
+    """
+    for b in range(batch):
+        for start in range(0, geometry.queries, queries):
+            places = slice(start, min(start + queries, geometry.queries))
+            seen = geometry.seen(places, b)
+            if seen.start < seen.stop:
+                yield slice(b, b + 1), places, seen
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, table: Tensor, geometry: Geometry, scale: float) -> tuple[Tensor, Tensor]:
     """The output (B, H, Q, D) and the log-sum-exp (B, H, Q), 0 where a query sees nothing."""
     fast = quick(q, v, geometry)
-    if fast and not geometry.cut and geometry.lengths is None:
-        return flash.forward(q, k, v, table, scale)
-    batch, heads, queries, _ = q.shape
-    out = torch.zeros_like(q) if q.shape == v.shape else v.new_zeros(batch, heads, queries, v.shape[-1])
-    lse = table.new_zeros(batch, heads, queries)
-    together = (BLOCK if geometry.cut else queries) if fast else rows(geometry, heads)
-    for some, places, seen in blocks(geometry, batch, together, each=not fast):
+    out = torch.empty_like(q) if q.shape == v.shape else v.new_empty(*q.shape[:3], v.shape[-1])
+    lse = table.new_empty(q.shape[:3])
+    if geometry.blind:
+        out.zero_()
+        lse.zero_()
+    together = geometry.flashed if fast else area() // (q.shape[1] * geometry.keys)
+    for some, places, seen in blocks(geometry, len(q), max(1, together)):
         parts = q[some, :, places], k[some, :, seen], v[some, :, seen], table[:, geometry.columns(places, seen)]
+        mixed, total = out[some, :, places], lse[some, :, places]
         if fast:
-            mixed, total = flash.forward(*parts, scale)
+            flash.forward(*parts, scale, mixed, total)
         else:
-            mixed, total = written(*parts, None if geometry.pad is None else geometry.pad[some, ..., seen], scale)
-        out[some, :, places], lse[some, :, places] = mixed, total
+            pad = None if geometry.pad is None else geometry.pad[some, ..., seen]
+            written(*parts, scale, mixed, total, pad)
     return out, lse
 
 
-def written(q: Tensor, k: Tensor, v: Tensor, table: Tensor, pad: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
-    """What `flash.forward` gives, under any padding and for any sizes of heads."""
+def written(
+    q: Tensor, k: Tensor, v: Tensor, table: Tensor, scale: float, out: Tensor, lse: Tensor, pad: Tensor | None
+) -> None:
+    """What `flash.forward` does, under any padding (B, 1, 1, K) and for any sizes of heads."""
     scores = (q.to(table.dtype) @ k.to(table.dtype).mT).mul_(scale).add_(pairs(table, k.shape[2]))
     if pad is not None:
         scores.masked_fill_(pad, -torch.inf)
-    lse = scores.logsumexp(-1, keepdim=True)
-    lse.masked_fill_(lse == -torch.inf, 0.0)
-    return scores.sub_(lse).exp_().to(v.dtype) @ v, lse[..., 0]
-
-
-def rows(geometry: Geometry, heads: int) -> int:
-    """Queries of a chunk of all heads."""
-    return max(1, min(geometry.queries, CHUNK * torch.get_num_threads() // (heads * geometry.keys)))
+    total = scores.logsumexp(-1, keepdim=True)
+    total.masked_fill_(total == -torch.inf, 0.0)
+    lse.copy_(total[..., 0])
+    out.copy_(scores.sub_(total).exp_() @ v.to(table.dtype))
 
 
 def fixed_backward(
@@ -117,20 +113,13 @@ def fixed_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, None]:
     """The gradients of q, k and v, where the table wants none."""
-    if not geometry.cut and geometry.lengths is None:
-        return *flash.backward(grad, q, k, v, table, out, lse, scale), None
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for some, places, seen in blocks(geometry, len(q), BLOCK if geometry.cut else geometry.queries):
-        asking, answering, columns = (
-            (some, slice(None), places),
-            (some, slice(None), seen),
-            geometry.columns(places, seen),
-        )
-        dq[asking], more_k, more_v = flash.backward(
-            grad[asking], q[asking], k[answering], v[answering], table[:, columns], out[asking], lse[asking], scale
-        )
-        dk[answering] += more_k
-        dv[answering] += more_v
+    for some, places, seen in blocks(geometry, len(q), geometry.flashed):
+        asking, answering = (some, slice(None), places), (some, slice(None), seen)
+        asked = q[asking], k[answering], v[answering], table[:, geometry.columns(places, seen)]
+        more = flash.backward(grad[asking], *asked, out[asking], lse[asking], scale, dq[asking])
+        dk[answering] += more[0]
+        dv[answering] += more[1]
     return dq, dk, dv, None
 
 
@@ -150,8 +139,7 @@ def backward(
     heads, lse = q.shape[1], lse[..., None]
     dq, dk, dv, dt = (torch.zeros_like(t) for t in (q, k, v, table))
     together, step = chunk(geometry, heads)
-    area = together * step * geometry.keys
-    first, second = table.new_empty(2, area)
+    first, second = table.new_empty(2, together * step * geometry.keys)
     shifted = table.new_empty(together * step * (geometry.keys + step - 1))
     for of in (slice(h, min(h + together, heads)) for h in range(0, heads, together)):
         for start in range(0, geometry.queries, step):
@@ -166,10 +154,10 @@ def backward(
             rows = shifted[: n * m * line].view(n, m, line).zero_()
             diagonals = rows.as_strided(bias.shape, (m * line, line - 1, 1), m - 1)
             for b in range(len(q)):
-                stop = min(seen.stop, geometry.lengths[b]) if geometry.lengths else seen.stop
-                if (w := stop - seen.start) <= 0:
+                own = geometry.seen(places, b)
+                if (w := own.stop - own.start) == 0:
                     continue
-                asking, answering = (b, of, places), (b, of, slice(seen.start, stop))
+                asking, answering = (b, of, places), (b, of, own)
                 p, ds = (buffer[: n * m * w].view(n, m, w) for buffer in (first, second))
                 torch.sub(bias[..., :w], lse[asking], out=p)
                 p.baddbmm_(q[asking], k[answering].mT, alpha=scale).exp_()
@@ -188,6 +176,9 @@ def backward(
 def chunk(geometry: Geometry, heads: int) -> tuple[int, int]:
     """How many heads, and how many queries, a chunk has. Where distance hides keys, fewer queries skip more of them."""
     most = min(256, max(64, geometry.queries // 8)) if geometry.cut else 256
-    area = CHUNK * torch.get_num_threads()
-    queries = max(1, min(geometry.queries, most, area // geometry.keys))
-    return max(1, min(heads, area // (queries * geometry.keys))), queries
+    queries = max(1, min(geometry.queries, most, area() // geometry.keys))
+    return max(1, min(heads, area() // (queries * geometry.keys))), queries
+
+
+def area() -> int:
+    return CHUNK * torch.get_num_threads()

@@ -11,30 +11,47 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, table: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """q (B, H, Q, D), k, v (B, H, K, D) and a table (H, Q + K - 1): the output and the log-sum-exp (B, H, Q)."""
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q.flip(2), k, v, attn_mask=mask(table, k), scale=scale
+def forward(q: Tensor, k: Tensor, v: Tensor, table: Tensor, scale: float, out: Tensor, lse: Tensor) -> None:
+    """q (B, H, Q, D), k, v (B, H, K, D) and a table (H, Q + K - 1): fills the output and the log-sum-exp (B, H, Q)."""
+    mixed, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        reverse(q), k, v, attn_mask=mask(table, k), scale=scale
     )
-    return out.flip(2), lse.flip(2)
+    reverse(mixed, out)
+    reverse(total, lse)
 
 
 def backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, table: Tensor, out: Tensor, lse: Tensor, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v, from that of the output and from what `forward` gave."""
-    grad, q, out, lse = (t.flip(2) for t in (grad, q, out, lse))
-    dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, table: Tensor, out: Tensor, lse: Tensor, scale: float, dq: Tensor
+) -> tuple[Tensor, Tensor]:
+    """From the gradient of the output, and what `forward` gave: fills the gradient of q, returns those of k and v."""
+    grad, q, out, lse = (reverse(t) for t in (grad, q, out, lse))
+    slope, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, out, lse, 0.0, False, attn_mask=mask(table, k), scale=scale
     )
-    return dq.flip(2), dk, dv
+    reverse(slope, dq)
+    return dk, dv
+
+
+def fixed(q: Tensor, k: Tensor, v: Tensor, table: Tensor, scale: float) -> Tensor:
+    """The output alone, by the public function and with its gradient, under a table that wants none and hides nothing.
+
+    Here keys and values are reversed: with the gradients that is four tensors to turn, for six with the queries.
+    """
+    bias = mask(table.flip(-1), k)
+    return F.scaled_dot_product_attention(q, k.flip(2), v.flip(2), attn_mask=bias, scale=scale)
 
 
 def mask(table: Tensor, k: Tensor) -> Tensor:
-    """(1, H, Q, K), a view, by queries in reverse."""
+    """(1, H, Q, K), a view, by queries in reverse; of the reversed table, by keys in reverse."""
     return table.unfold(-1, k.shape[2], 1)[None]
+
+
+def reverse(x: Tensor, out: Tensor | None = None) -> Tensor:
+    """(B, H, Q, ...) with the queries in reverse. Faster than `flip`, and needs no memory of its own."""
+    return torch.index_select(x, 2, torch.arange(x.shape[2] - 1, -1, -1), out=out)
 
 
 @cache
@@ -51,8 +68,9 @@ def trusted() -> bool:
         gradients = torch.autograd.grad(wanted, inputs, grad)
     try:
         with torch.no_grad():
-            out, lse = forward(q, k, v, table, 0.3)
-            got = (out, lse, *backward(grad, q, k, v, table, out, lse, 0.3))
+            out, lse, dq = torch.empty_like(q), q.new_empty(q.shape[:3]), torch.empty_like(q)
+            forward(q, k, v, table, 0.3, out, lse)
+            got = (out, lse, dq, *backward(grad, q, k, v, table, out, lse, 0.3, dq))
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return False
     return all(

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from relformer.attention.call import Call
 
+BLOCK = 256
+"""Queries that flash attention takes together where distance hides keys."""
+
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
@@ -28,10 +31,32 @@ class Geometry:
     pad: Tensor | None
     """(B, 1, 1, K) bool, True where the key is no token, where padding stands anywhere but on the right."""
 
-    def seen(self, places: slice) -> slice:
-        """The keys that some queries can see between them; perhaps none."""
+    @classmethod
+    def of(cls, call: Call, hidden: Tensor | None) -> Geometry:
+        """The geometry of a call whose table has these hidden columns (R,)."""
+        queries, keys = call.q.shape[2], call.k.shape[2]
+        back, ahead, gaps = 1 - queries, keys - 1, False
+        if hidden is not None:
+            columns = (~hidden).nonzero()[:, 0]
+            if len(columns) == 0:
+                back, ahead = keys, -queries
+            else:
+                back, ahead = int(columns[0]) + 1 - queries, int(columns[-1]) + 1 - queries
+                gaps = len(columns) < ahead - back + 1
+        lengths, pad = None, None
+        if call.padding is not None:
+            tokens = call.padding.sum(-1)
+            if not torch.equal(call.padding, torch.arange(keys) < tokens[:, None]):
+                pad = ~call.padding[:, None, None]
+            elif int(tokens.min()) < keys:
+                lengths = tokens.tolist()
+        return cls(queries, keys, back, ahead, gaps, lengths, pad)
+
+    def seen(self, places: slice, sample: int | None = None) -> slice:
+        """The keys that some queries can see between them, of one sample or of any; perhaps none."""
         first = max(0, places.start + self.back)
-        return slice(first, max(first, min(self.keys, places.stop + self.ahead)))
+        end = self.keys if sample is None or self.lengths is None else self.lengths[sample]
+        return slice(first, max(first, min(end, places.stop + self.ahead)))
 
     def columns(self, places: slice, seen: slice) -> slice:
         """The part of the table that these queries and keys read."""
@@ -42,6 +67,11 @@ class Geometry:
     def cut(self) -> bool:
         """Whether distance hides keys, so that it pays to take some queries at a time."""
         return self.back > 1 - self.queries or self.ahead < self.keys - 1
+
+    @property
+    def flashed(self) -> int:
+        """How many queries flash attention takes together."""
+        return BLOCK if self.cut else self.queries
 
     @property
     def blind(self) -> bool:
@@ -58,23 +88,3 @@ def hidden(call: Call) -> Tensor | None:
     if seen is None:
         return future
     return ~seen if future is None else future | ~seen
-
-
-def geometry(call: Call, hidden: Tensor | None) -> Geometry:
-    queries, keys = call.q.shape[2], call.k.shape[2]
-    back, ahead, gaps = 1 - queries, keys - 1, False
-    if hidden is not None:
-        columns = (~hidden).nonzero()[:, 0]
-        if len(columns) == 0:
-            back, ahead = keys, -queries
-        else:
-            back, ahead = int(columns[0]) + 1 - queries, int(columns[-1]) + 1 - queries
-            gaps = len(columns) < ahead - back + 1
-    lengths, pad = None, None
-    if call.padding is not None:
-        tokens = call.padding.sum(-1)
-        if not torch.equal(call.padding, torch.arange(keys) < tokens[:, None]):
-            pad = ~call.padding[:, None, None]
-        elif int(tokens.min()) < keys:
-            lengths = tokens.tolist()
-    return Geometry(queries, keys, back, ahead, gaps, lengths, pad)

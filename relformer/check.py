@@ -97,6 +97,10 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
     if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:
         yield OptionError("checkpoint", "best_val", "needs callbacks.best_checkpoint, which is switched off", "eval")
+    if config.on_full not in ("stop", "go_on"):
+        yield UserError(f"on_full={config.on_full} is not one of stop, go_on")
+    if type(config.resume_changed) is not bool:
+        yield UserError(f"resume_changed={config.resume_changed} is not true or false")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:

@@ -23,10 +23,11 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
+from relformer.files import remove_leftovers
 from relformer.processes import is_first_rank
 from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import matching_overrides
-from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
+from relformer.training.resume import refuse_occupied, where_to_start
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
@@ -126,11 +127,11 @@ def prepare_directory(config: DictConfig) -> RunLock:
     directory = Path(config.hydra.run.dir)
     refuse_running(directory)
     refuse_occupied(config.resume, directory)
-    checkpoint = checkpoint_to_resume(config.resume, directory)
-    if checkpoint is not None:
-        refuse_other_config(
-            checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
-        )
+    start = where_to_start(config.resume, directory)
+    if start.checkpoint is not None:
+        from relformer.training.differences import changes_of
+
+        changes_of(start.checkpoint, config)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = RunLock(directory)
@@ -141,6 +142,7 @@ def prepare_directory(config: DictConfig) -> RunLock:
     except UserError:
         lock.release()
         raise
+    remove_leftovers(directory)
     return lock
 
 

@@ -24,6 +24,7 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import OptionError, UserError
+from relformer.files import replacing
 from relformer.schema import LOGGER_MODES, LOGGERS
 from relformer.training.wandb_logger import SteadyWandbLogger, let_go
 
@@ -122,9 +123,22 @@ class _AppendingWriter(ExperimentWriter):
 
         Steps trained twice (after the checkpoint, before the interruption) have two rows; the last is the valid one.
         """
-        if self._fs.isfile(self.metrics_file_path):
-            with self._fs.open(self.metrics_file_path, "r", newline="") as file:
+        path = Path(self.metrics_file_path)
+        if path.is_file():
+            content = path.read_bytes()
+            if not content.endswith(b"\n"):  # a power cut in the middle of a row
+                os.truncate(path, content.rfind(b"\n") + 1)
+            with path.open(newline="") as file:
                 self.metrics_keys = next(csv.reader(file), [])
+
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        """As the stock method, but a kill in the midst of it loses no row."""
+        with open(self.metrics_file_path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        with replacing(Path(self.metrics_file_path)) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames)
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 def _rank() -> int:

@@ -115,6 +115,9 @@ class Seq2SeqModule(pl.LightningModule):
                 logger.log_metrics({**found, **by_length}, step=self.global_step)
         self.outcomes, self.outputs = [], []
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["world_size"] = self.trainer.world_size
+
     def configure_optimizers(self) -> Any:
         """Matrices decay (where the optimizer decays at all), vectors do not."""
         parameters = list(self.model.parameters())

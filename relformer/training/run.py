@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from signal import SIGUSR1
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,79 +17,61 @@ from relformer.config import SLOTS, instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
+from relformer.data.planning import ByTokens
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
-from relformer.data.workers import workers_explained
 from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
-from relformer.processes import is_first_rank
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
 from relformer.training.callbacks.last_checkpoint import LastCheckpoint
 from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint, sync_hint
+from relformer.training.differences import Changes, changes_of, history, said_of_start
+from relformer.training.guarded import guarded
+from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.ranks import Watch
-from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
-from relformer.training.signals import Interrupted, signals
-from relformer.training.slurm import requeue
+from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
+from relformer.training.sealing import LAST, read_step
+from relformer.training.signals import signals
 
 logger = logging.getLogger("relformer")
 
 
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
-    exit_code = 1
-    signals.last_words = finish
-    watch = Watch(config.reliability.timeout, signals)
-    try:
-        with watch.explained(), workers_explained(config.data.workers):
-            metrics = _train(config, watch)
-        exit_code = 0
-        return metrics
-    except Interrupted as interrupted:
-        exit_code = int(interrupted.code or 0)
-        if is_first_rank():
-            say_interrupted(Path(config.paths.run_dir), interrupted)
-            if interrupted.number == SIGUSR1 and config.reliability.requeue:
-                requeue()
-        raise
-    finally:
-        watch.end(exit_code == 0)
-        finish(exit_code)
+    with guarded(config) as watch:
+        return _train(config, watch)
 
 
 def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
-    checkpoint = checkpoint_to_resume(config.resume, run_dir)
+    start, changes = where_to_start(config.resume, run_dir), {}
     options = plain(config, "data")["data"]
     corpus = build_corpus(options)
-    if checkpoint is not None:
-        refuse_other_data(checkpoint, corpus)
+    if start.checkpoint is not None:
+        changes = changes_of(start.checkpoint, config)
+        refuse_other_data(start.checkpoint, corpus)
     data = DataModule(corpus, common_options(options), config.seed, config.reliability.timeout)
     trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"), watch)
+    if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
+        trainer.callbacks.append(ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
-    module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
+    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
+    module = Seq2SeqModule(parts)
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
-        logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
+        logger.info("%s", describe(module, data, trainer, run_dir, start, changes))
     watch.start(trainer, config.data.workers)
-    trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+    trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
-
-
-def say_interrupted(run_dir: Path, interrupted: Interrupted) -> None:
-    """Where an interrupted run stands, and how it goes on."""
-    last = run_dir / "checkpoints" / "last.ckpt"
-    kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-    logger.info("interrupted by %s; %s", interrupted.number.name, kept)
-    logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
@@ -137,14 +118,15 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
+    callbacks.sort(key=lambda each: isinstance(each, LastCheckpoint))  # it holds what the others have just done
     last = next((each for each in callbacks if isinstance(each, LastCheckpoint)), None)
-    last = last or LastCheckpoint(str(run_dir / "checkpoints" / "last.ckpt"))  # for a signal alone
+    last = last or LastCheckpoint(str(run_dir / "checkpoints" / LAST))  # for a signal alone
     trainer: pl.Trainer = instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
         callbacks=[*callbacks, Stopping(signals, watch, last.save)],
-        plugins=[AtomicCheckpointIO()],
+        plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
@@ -161,13 +143,14 @@ def describe(
     data: DataModule,
     trainer: pl.Trainer,
     run_dir: Path,
-    checkpoint: Path | None,
-    resume: str | None,
+    start: Start,
+    changes: Changes,
 ) -> str:
     """What runs: the data, the three slots with their options, sizes, and where from and to."""
+    order = data.order(trainer.world_size)
     lines = [
         *set_lines(data.corpus),
-        *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches),
+        *batch_lines(order, trainer.max_steps, trainer.accumulate_grad_batches),
     ]
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
@@ -176,12 +159,11 @@ def describe(
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
-    if checkpoint is not None:
-        lines.append(f"continuing from {checkpoint} (step {read_step(checkpoint)})")
-        if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:
-            lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
-    elif resume == "auto":
-        lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
+    lines += start.said
+    if start.checkpoint is not None:
+        lines += said_of_start(
+            start.checkpoint, changes, trainer.max_steps, trainer.world_size, isinstance(order, ByTokens)
+        )
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
 
@@ -207,7 +189,7 @@ def report(
     def keep() -> None:
         for keeper in keepers:
             keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
+        trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
 
     headline, side = config.eval.checkpoint, data.corpus.length_side
     generate = config.eval.generate

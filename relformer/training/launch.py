@@ -167,7 +167,6 @@ def prepare_directory(config: DictConfig) -> RunLock:
         from relformer.training.differences import changes_of
 
         changes_of(start.checkpoint, config)
-    remove_leftovers(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = RunLock(directory)
@@ -178,6 +177,7 @@ def prepare_directory(config: DictConfig) -> RunLock:
     except UserError:
         lock.release()
         raise
+    remove_leftovers(directory)
     return lock
 
 

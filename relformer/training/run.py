@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from signal import SIGUSR1
 from typing import Any
 
 import lightning.pytorch as pl
@@ -22,12 +21,10 @@ from relformer.data.planning import ByTokens
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
-from relformer.data.workers import workers_explained
 from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
-from relformer.processes import is_first_rank
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
@@ -37,13 +34,13 @@ from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint, sync_hint
+from relformer.training.guarded import guarded
+from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
-from relformer.training.signals import Interrupted, signals
-from relformer.training.slurm import requeue
+from relformer.training.signals import signals
 from relformer.training.threads import share_cores
 
 logger = logging.getLogger("relformer")
@@ -51,24 +48,8 @@ logger = logging.getLogger("relformer")
 
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
-    exit_code = 1
-    signals.last_words = finish
-    watch = Watch(config.reliability.timeout, signals)
-    try:
-        with watch.explained(), workers_explained(config.data.workers):
-            metrics = _train(config, watch)
-        exit_code = 0
-        return metrics
-    except Interrupted as interrupted:
-        exit_code = int(interrupted.code or 0)
-        if is_first_rank():
-            say_interrupted(Path(config.paths.run_dir), interrupted)
-            if interrupted.number == SIGUSR1 and config.reliability.requeue:
-                requeue()
-        raise
-    finally:
-        watch.end(exit_code == 0)
-        finish(exit_code)
+    with guarded(config) as watch:
+        return _train(config, watch)
 
 
 def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
@@ -95,14 +76,6 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     watch.start(trainer, config.data.workers)
     trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
-
-
-def say_interrupted(run_dir: Path, interrupted: Interrupted) -> None:
-    """Where an interrupted run stands, and how it goes on."""
-    last = run_dir / "checkpoints" / LAST
-    kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-    logger.info("interrupted by %s; %s", interrupted.number.name, kept)
-    logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:

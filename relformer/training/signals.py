@@ -51,7 +51,6 @@ class Signals:
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            self.received, self.held = None, False
             self._left.clear()
             self._previous = {
                 number: signal.signal(number, self._receive)
@@ -66,6 +65,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         self._left.set()
+        self.received, self.held = None, False
         if self._previous:
             signal.set_wakeup_fd(self._previous_wakeup)
             os.close(self._writer)

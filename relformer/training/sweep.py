@@ -21,7 +21,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from relformer.errors import UserError
+from relformer.errors import RunError
 from relformer.evaluation.compare import compare_runs
 from relformer.evaluation.groups import runs_below
 from relformer.files import write_text
@@ -58,7 +58,7 @@ def run_job(flags: list[str], config: DictConfig) -> float:
     """Run the current job of a sweep as a child, unless its directory holds the finished run, and return the objective.
 
     Raises:
-        UserError: the child failed, and has said why; Hydra goes on with the other jobs.
+        RunError: the child failed, and has said why; Hydra goes on with the other jobs.
     """
     job = HydraConfig.get()
     directory = job.runtime.output_dir
@@ -79,7 +79,7 @@ def run_job(flags: list[str], config: DictConfig) -> float:
     code = run_forwarding_signals(command, environment | {IN_JOB: "1", LAUNCHER: str(os.getpid())})
     if code:
         how = f"ended with exit code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
-        raise UserError(f"sweep job {job.job.num} {how}; see {directory}")
+        raise RunError(f"sweep job {job.job.num} {how}; see {directory}")
     write_text(done, f"{key}\n")
     return objective(Path(directory), config.sweep.objective)
 

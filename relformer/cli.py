@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from relformer.errors import UserError
+from relformer.errors import RunFault, UserError
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -25,7 +25,8 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
 
 
 def main() -> None:
-    """Run a command. Faults of the user end in one sentence and exit code 2; real faults keep their traceback."""
+    """Run a command. Faults of the user end in one sentence and exit code 2, of a run in one and 1; real faults keep their
+    traceback."""
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
     logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
@@ -42,6 +43,8 @@ def main() -> None:
         COMMANDS[command](rest)
     except UserError as error:
         fail(str(error))
+    except RunFault as fault:
+        fail(str(fault), code=1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
@@ -49,9 +52,10 @@ def main() -> None:
         sys.exit(141)
 
 
-def fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(2)
+def fail(message: str, code: int = 2) -> None:
+    if message:
+        print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)
 
 
 def train(arguments: list[str]) -> None:

@@ -1,8 +1,15 @@
-"""Faults of the user's input: one clear sentence, exit code 2, no traceback."""
+"""Faults that end in one clear message and no traceback: of the user's input, exit code 2, and of a run, 1."""
 
 
 class UserError(Exception):
     """Something the user can mend; the message says what, where, the rule, the value and the remedy."""
+
+
+class RunFault(Exception):
+    """What ends a run that began well and can't go on: one message, exit code 1, no traceback.
+
+    Ranks that stop with another, which says why, raise it without a text.
+    """
 
 
 class OptionError(UserError):

@@ -28,6 +28,8 @@ from relformer.files import write_text
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.callbacks.finite_steps import FiniteSteps
+from relformer.training.callbacks.out_of_memory import memory_explained
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.loggers import Goal, build_loggers, finish, run_hint
@@ -41,7 +43,8 @@ def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
     exit_code = 1
     try:
-        metrics = _train(config)
+        with memory_explained():
+            metrics = _train(config)
         exit_code = 0
         return metrics
     finally:
@@ -204,6 +207,7 @@ def report(
             module.load_state_dict(content["state_dict"])
             module.log_prefix = "best_val/"
             rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
+    skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
@@ -212,6 +216,7 @@ def report(
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),
         "matched": config.matched,
+        "skipped_steps": skipping[0].skipped if skipping else None,
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),

@@ -21,6 +21,7 @@ from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
 from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
+from relformer.names import fault_of, unprintable
 from relformer.registry import did_you_mean
 from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
 from relformer.training.schedulers import SCHEDULERS
@@ -89,10 +90,8 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for path in ("name", "paths.log_dir"):
         if not isinstance(OmegaConf.select(config, path), str):
             yield UserError(f"{path}={OmegaConf.select(config, path)!r} is not a name")
-    if isinstance(config.name, str) and (".." in Path(config.name).parts or Path(config.name).is_absolute()):
-        yield UserError(
-            f"name={config.name} leads out of paths.log_dir; it is a folder in it, such as mine or exp/mine"
-        )
+        elif fault := (fault_of if path == "name" else unprintable)(OmegaConf.select(config, path)):
+            yield UserError(f"{path}={OmegaConf.select(config, path)!r} {fault}")
     if not isinstance(config.logger.get("tags", ListConfig([])), ListConfig):
         yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
     if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from relformer.errors import RunFault, UserError
+from relformer.errors import RunError, UserError
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -23,10 +23,13 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer encodings show NAME        one of them: formula, options, slots
        relformer encodings check TARGET     a name, or my.module:MyEncoding [option=value ...]"""
 
+UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
 
 def main() -> None:
-    """Run a command. Faults of the user end in one sentence and exit code 2, of a run in one and 1; real faults keep their
-    traceback."""
+    """Run a command. Faults of the user end in one sentence and exit code 2, those of a run in one and 1; real faults
+    keep their traceback."""
+    ignore_unsafe_loading()
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
     logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
@@ -43,13 +46,20 @@ def main() -> None:
         COMMANDS[command](rest)
     except UserError as error:
         fail(str(error))
-    except RunFault as fault:
+    except RunError as fault:
         fail(str(fault), code=1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+def ignore_unsafe_loading() -> None:
+    """Take the variable that makes torch run whatever a checkpoint's pickle says out of this process and its children,
+    and say so."""
+    if os.environ.pop(UNSAFE_LOADING, None):
+        print(f"warning: {UNSAFE_LOADING} is ignored: no checkpoint is loaded with its code", file=sys.stderr)
 
 
 def fail(message: str, code: int = 2) -> None:

@@ -28,6 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from relformer.errors import UserError
+from relformer.names import path_element
 from relformer.registry import did_you_mean, load_plugins
 from relformer.schema import register_schemas
 
@@ -87,6 +88,7 @@ def prepare(config_dir: str | None = None) -> None:
         raise UserError(f"--config-dir {config_dir} is not a folder ({Path(config_dir).resolve()})")
     packages = sorted({module.split(".")[0] for module in load_plugins()})
     register_schemas()
+    OmegaConf.register_new_resolver("path_element", path_element, replace=True)
     OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
     folders = [Path(place) / "conf" for name in packages for place in getattr(sys.modules[name], "__path__", ())]
     folders += [Path(config_dir).resolve()] if config_dir else []
@@ -118,7 +120,7 @@ def compose(overrides: list[str]) -> DictConfig:
 
 
 def _compose(overrides: list[str]) -> DictConfig:
-    parsed = OverridesParser.create().parse_overrides(overrides)
+    parsed = read_overrides(overrides)
     for override in parsed:
         if not override.key_or_group:
             raise UserError(f"{override.input_line!r} has no key; write key=value")
@@ -135,6 +137,23 @@ def _compose(overrides: list[str]) -> DictConfig:
         if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():
             check_key(override, base)
     return hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
+
+
+def read_overrides(overrides: list[str]) -> list[Override]:
+    """Hydra's reading of a command line.
+
+    Raises:
+        UserError: one of them is none.
+    """
+    parser, found = OverridesParser.create(), []
+    for text in overrides:
+        try:
+            found += parser.parse_overrides([text])
+        except HydraException:
+            key, equals, value = text.partition("=")
+            remedy = f"; put its value in quotes: {key}='...'" if equals and not value.startswith("'") else ""
+            raise UserError(f"{text!r} can't be read as key=value{remedy}") from None
+    return found
 
 
 def check_choice(override: Override, options: list[str]) -> None:
@@ -214,7 +233,7 @@ def update(config: DictConfig, overrides: list[str]) -> None:
         UserError: an unknown key, or a value of the wrong type.
     """
     try:
-        for override in OverridesParser.create().parse_overrides(overrides):
+        for override in read_overrides(overrides):
             if override.is_sweep_override() or override.is_delete():
                 raise UserError(f"{override.input_line!r}: give one value, such as {override.key_or_group}=...")
             check_key(override, config)

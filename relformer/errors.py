@@ -5,7 +5,7 @@ class UserError(Exception):
     """Something the user can mend; the message says what, where, the rule, the value and the remedy."""
 
 
-class RunFault(Exception):
+class RunError(Exception):
     """What ends a run that began well and can't go on: one message, exit code 1, no traceback.
 
     Ranks that stop with another, which says why, raise it without a text.

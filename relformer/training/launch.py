@@ -14,15 +14,15 @@ from typing import Any
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from relformer.check import check, sweep_faults
-from relformer.config import compose, conf_dir, explain, prepare
+from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
+from relformer.redaction import redact_hydra
 from relformer.training.matching import matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
@@ -97,7 +97,7 @@ def refuse_torchrun_sweep() -> None:
 
 
 def refuse_sweep(overrides: list[str]) -> None:
-    for override in OverridesParser.create().parse_overrides(overrides):
+    for override in read_overrides(overrides):
         if override.is_sweep_override():
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
 
@@ -144,7 +144,11 @@ def carried_flags() -> list[str]:
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
 def entry(config: DictConfig) -> Any:
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
+    job = HydraConfig.get()
+    if is_first_rank():
+        redact_hydra(Path(job.runtime.output_dir))
+    if job.mode == RunMode.MULTIRUN:
+        redact_hydra(Path(job.sweep.dir))
         if IN_JOB in os.environ:
             raise UserError("a job of a sweep can't start a sweep")
         return run_job(carried_flags(), config)

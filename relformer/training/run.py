@@ -25,6 +25,7 @@ from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
+from relformer.redaction import redact_argument
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
@@ -125,7 +126,7 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
-        notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
+        notes=" ".join(map(redact_argument, HydraConfig.get().overrides.task)) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     return instantiate(

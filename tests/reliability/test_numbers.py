@@ -7,37 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from relformer.config import plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.planning import Share, TrainingPlans
-from relformer.errors import OptionError, RunFault
+from relformer.errors import OptionError, RunError
 from relformer.training.callbacks.divergence import Divergence
 from relformer.training.callbacks.finite_steps import FiniteSteps
-from relformer.training.run import train
-from tests.cli.runs import metrics, relformer, run_directories
+from tests.cli.runs import relformer, run_directories
 from tests.config.composed import checked
+from tests.reliability.small import FAST, run
 
-RUN = (
-    "trainer.accelerator=cpu",
-    "logger=none",
-    "eval.generate=false",
-    "trainer.max_steps=8",
-    "eval.every=8",
-    "callbacks.last_checkpoint.every_n_train_steps=2",
-    "callbacks.bias_heatmaps=null",
-    "callbacks.bias_profiles=null",
-    "callbacks.head_figures=null",
-    "callbacks.receptive_field=null",
-    "callbacks.attention_maps=null",
-)
 POISON = "+callbacks.poison._target_=tests.reliability.poison.Poison"
-
-
-def run(directory: Path, *overrides: str) -> dict[str, Any]:
-    config = checked(*RUN, f"paths.run_dir={directory}", *overrides)
-    return train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
 
 
 def last(directory: Path) -> dict[str, Any]:
@@ -108,7 +89,7 @@ def test_a_resumed_run_skips_the_same_steps(tmp_path: Path) -> None:
     poison = (POISON, "+callbacks.poison.steps=[3,4,7]")
     memory = ("+callbacks.memory._target_=tests.reliability.poison.Poison", "+callbacks.memory.kind=memory")
     whole = run(tmp_path / "whole", *poison)
-    with pytest.raises(RunFault, match="out of memory"):
+    with pytest.raises(RunError, match="out of memory"):
         run(tmp_path / "cut", *poison, *memory, "+callbacks.memory.steps=[6]")
     resumed = run(tmp_path / "cut", *poison, "resume=auto")
     assert whole["skipped_steps"] == resumed["skipped_steps"] == 3
@@ -117,7 +98,7 @@ def test_a_resumed_run_skips_the_same_steps(tmp_path: Path) -> None:
 
 
 def test_so_many_in_a_row_end_the_run(tmp_path: Path) -> None:
-    with pytest.raises(RunFault) as fault:
+    with pytest.raises(RunError) as fault:
         run(tmp_path, POISON, "+callbacks.poison.steps=[2,4,5,6,7]", "callbacks.finite_steps.stop_after=3")
     assert str(fault.value).startswith("training stops: the loss of steps 4 to 6 was not finite")
     assert "the weights are still those of step 3" in str(fault.value) and "skipped_steps.jsonl" in str(fault.value)
@@ -137,7 +118,7 @@ def test_all_ranks_skip_what_one_of_them_met(tmp_path: Path, kind: str, ranks: s
         "data=reverse",
         "data.examples=200",
         "data.examples_per_length=4",
-        *RUN,
+        *FAST,
         "trainer.devices=2",
         "trainer.max_steps=9",
         "callbacks.finite_steps.stop_after=2",
@@ -161,7 +142,7 @@ def test_all_ranks_skip_what_one_of_them_met(tmp_path: Path, kind: str, ranks: s
 
 def test_a_run_out_of_memory_says_what_to_change(tmp_path: Path) -> None:
     ended = relformer(
-        *("data=reverse", "data.examples=200", "data.examples_per_length=4", *RUN, POISON),
+        *("data=reverse", "data.examples=200", "data.examples_per_length=4", *FAST, POISON),
         *("+callbacks.poison.steps=[5]", "+callbacks.poison.kind=memory"),
         cwd=tmp_path,
     )
@@ -177,7 +158,7 @@ def test_a_run_out_of_memory_says_what_to_change(tmp_path: Path) -> None:
 
 
 def test_the_allocator_of_the_cpu_counts_as_memory(tmp_path: Path) -> None:
-    with pytest.raises(RunFault, match=r"lower data.max_tokens=400(.|\n)*data.max_length"):
+    with pytest.raises(RunError, match=r"lower data.max_tokens=400(.|\n)*data.max_length"):
         run(
             tmp_path,
             *(POISON, "+callbacks.poison.steps=[2]", "+callbacks.poison.kind=allocator"),
@@ -223,7 +204,7 @@ def test_a_loss_that_rises_for_good_is_said_once(
         Scripted(losses).play(Divergence())
     assert len([r for r in caplog.records if "training diverges" in r.message]) == diverges
     if diverges:
-        with pytest.raises(RunFault, match=r"training diverges(.|\n)*best_val"):
+        with pytest.raises(RunError, match=r"training diverges(.|\n)*best_val"):
             Scripted(losses).play(Divergence(stop=True))
 
 

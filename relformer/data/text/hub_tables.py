@@ -56,6 +56,7 @@ def _library(module: str) -> Any:
 
 def _download(path: str, name: str | None, split: str | None, revision: str | None) -> Any:
     datasets = _library("datasets")
+    datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = False  # versions before 4 take it from the environment
     if not datasets.config.HF_HUB_OFFLINE:
         logger.info("looking for %s on the Hugging Face hub", path)
     hub = logging.getLogger("huggingface_hub")

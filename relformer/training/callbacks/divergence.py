@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch import LightningModule, Trainer
 
-from relformer.errors import OptionError, RunFault
+from relformer.errors import OptionError, RunError
 
 logger = logging.getLogger("relformer")
 SMOOTHING = 0.9
@@ -64,7 +64,7 @@ class Divergence(pl.Callback):
         )
         if self.stop:
             kept = "the best weights on validation so far are kept (eval.checkpoint=best_val)"
-            raise RunFault(f"{text}; {kept}" if trainer.is_global_zero else "")
+            raise RunError(f"{text}; {kept}" if trainer.is_global_zero else "")
         if trainer.is_global_zero:
             logger.warning("%s", text)
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from relformer.data.batching import FILLER, Batch
-from relformer.errors import OptionError, RunFault
+from relformer.errors import OptionError, RunError
 
 logger = logging.getLogger("relformer")
 SAID = 12
@@ -99,7 +99,7 @@ class FiniteSteps(pl.Callback):
         if trainer.is_global_zero:
             self.tell(trainer, what, ranks)
         if self.in_row == self.stop_after:
-            raise RunFault(self.verdict(trainer, what) if trainer.is_global_zero else "")
+            raise RunError(self.verdict(trainer, what) if trainer.is_global_zero else "")
 
     def tell(self, trainer: Trainer, what: str, ranks: list[dict[str, Any]]) -> None:
         step = trainer.global_step + 1

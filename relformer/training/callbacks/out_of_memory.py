@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from relformer.data.batching import Batch
-from relformer.errors import RunFault
+from relformer.errors import RunError
 
 GIB = 2**30
 ALLOCATOR = ("DefaultCPUAllocator: can't allocate memory", "not enough memory: you tried to allocate")
@@ -71,7 +71,7 @@ def memory_explained() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise RunFault("\n".join(getattr(error, "__notes__", [])) or f"out of memory: {error}") from None
+        raise RunError("\n".join(getattr(error, "__notes__", [])) or f"out of memory: {error}") from None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from relformer.errors import RunError, UserError
+from relformer.errors import UserError
+from relformer.faults import VARIABLE, arm
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -27,7 +28,7 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
 def main() -> None:
-    """Run a command. Faults of the user end in one sentence and exit code 2, those of a run in one and 1; real faults
+    """Run a command. Faults of the user end in one sentence and exit code 2, those that stop a run in 1; real faults
     keep their traceback."""
     ignore_unsafe_loading()
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
@@ -43,11 +44,10 @@ def main() -> None:
     if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":
         fail(f"no command {rest[0]!r}\n{USAGE}")
     try:
+        arm(os.environ.get(VARIABLE))
         COMMANDS[command](rest)
     except UserError as error:
-        fail(str(error))
-    except RunError as fault:
-        fail(str(fault), code=1)
+        fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left
@@ -63,6 +63,7 @@ def ignore_unsafe_loading() -> None:
 
 
 def fail(message: str, code: int = 2) -> None:
+    """Ranks that stop with another one have nothing to say."""
     if message:
         print(f"error: {message}", file=sys.stderr)
     sys.exit(code)

@@ -1,15 +1,17 @@
-"""Faults that end in one clear message and no traceback: of the user's input, exit code 2, and of a run, 1."""
+"""Faults of the user's input, and what ends a run without being a bug: one clear sentence, no traceback."""
 
 
 class UserError(Exception):
     """Something the user can mend; the message says what, where, the rule, the value and the remedy."""
 
+    exit_code = 2
 
-class RunError(Exception):
-    """What ends a run that began well and can't go on: one message, exit code 1, no traceback.
 
-    Ranks that stop with another, which says why, raise it without a text.
-    """
+class RunError(UserError):
+    """What stops a run that was well begun: a full disk, a dead worker. The message says what is kept and how to go
+    on."""
+
+    exit_code = 1
 
 
 class OptionError(UserError):

@@ -19,6 +19,7 @@ from relformer.evaluation.generation import Generator, Output, gathered, texts_o
 from relformer.evaluation.outcomes import Outcomes, judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
+from relformer.faults import reached
 from relformer.model import build_model
 from relformer.training.loss import summed_loss
 from relformer.training.schedulers import schedule
@@ -51,6 +52,7 @@ class Seq2SeqModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
+        reached("step", self.global_step + 1)
         logits = self.model(batch.source, batch.target, batch.positions)
         loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
         self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
@@ -75,6 +77,7 @@ class Seq2SeqModule(pl.LightningModule):
         self.generate_batches = self.config["eval"]["generate_batches"] if sentences else 0
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
+        reached("validation", self.global_step)
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
             logits = self.model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)

@@ -23,6 +23,7 @@ from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
 from relformer.redaction import redact_hydra
+from relformer.training.disk import made_writable
 from relformer.training.matching import matching_overrides
 from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
@@ -119,10 +120,9 @@ def prepare_directory(config: DictConfig) -> None:
         refuse_other_config(
             checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
         )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+    made_writable(directory)
+    if config.logger.name == "wandb":
+        made_writable(Path(config.paths.log_dir))
 
 
 def flags(parsed: Namespace) -> list[str]:

@@ -24,8 +24,10 @@ from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import OptionError, UserError
+from relformer.files import replacing
 from relformer.redaction import redact, redacted_command_line
 from relformer.schema import LOGGER_MODES, LOGGERS
+from relformer.training.disk import spared
 
 CONNECT_SECONDS = 3.0
 Goal = Literal["min", "max"]
@@ -99,6 +101,37 @@ class _AppendingWriter(ExperimentWriter):
         if self._fs.isfile(self.metrics_file_path):
             with self._fs.open(self.metrics_file_path, "r", newline="") as file:
                 self.metrics_keys = next(csv.reader(file), [])
+
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        """As the stock method, but a full disk leaves the old file."""
+        path = Path(self.metrics_file_path)
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=fieldnames)
+            writer.writeheader()
+            writer.writerows(rows)
+        self.whole = path.stat().st_size
+
+    def save(self) -> None:
+        """Rows that the disk does not take stay here, and are written with the next that it takes."""
+        path = Path(self.metrics_file_path)
+        self.whole = path.stat().st_size if path.exists() else 0
+        with spared(f"the log {path}"):
+            try:
+                super().save()
+            except OSError:
+                self._without_half_a_row(path)
+                raise
+
+    def _without_half_a_row(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if self.whole:
+                os.truncate(path, self.whole)
+            else:
+                path.unlink(missing_ok=True)
+        self.metrics_keys = []
+        self._check_log_dir_exists()
 
 
 def _rank() -> int:

@@ -33,6 +33,7 @@ from relformer.training.callbacks.finite_steps import FiniteSteps
 from relformer.training.callbacks.out_of_memory import memory_explained
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
+from relformer.training.disk import room_warning
 from relformer.training.loggers import Goal, build_loggers, finish, run_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
@@ -170,6 +171,7 @@ def describe(
             lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
     elif resume == "auto":
         lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
+    lines += room_warning(run_dir, total, trainer.callbacks)  # type: ignore[attr-defined]
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
 

@@ -1,5 +1,6 @@
 """A callback that spoils chosen steps of a run, on chosen ranks, as bad data or an overflow would."""
 
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
@@ -7,6 +8,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from relformer.data.batching import Batch
+from tests.reliability.disks import fill
 
 
 class Poison(pl.Callback):
@@ -38,6 +40,17 @@ class Poison(pl.Callback):
             raise RuntimeError(
                 "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: 8 bytes"
             )
+
+
+class Fills(pl.Callback):
+    """Fills a disk before the first step."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        if trainer.is_global_zero and not (self.folder / "filler").exists():
+            fill(self.folder)
 
 
 class Keeps(pl.Callback):

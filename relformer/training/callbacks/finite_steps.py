@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 
 from relformer.data.batching import FILLER, Batch
 from relformer.errors import OptionError, RunError
+from relformer.training.disk import spared
 
 logger = logging.getLogger("relformer")
 SAID = 12
@@ -109,7 +110,7 @@ class FiniteSteps(pl.Callback):
             *(step, what, self.skipped, where),
         )
         record = {"step": step, "not_finite": what, "ranks": ranks}
-        with self.path.open("a", encoding="utf-8") as file:
+        with spared(str(self.path)), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         for each in trainer.loggers:
             each.log_metrics({"train/skipped_steps": self.skipped}, step=trainer.global_step)

@@ -113,7 +113,7 @@ def compose(overrides: list[str]) -> DictConfig:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         try:
             return _compose(overrides)
-        except (HydraException, OmegaConfBaseException) as error:
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
             raise UserError(explain(error)) from None
         except YAMLError as error:
             raise UserError(f"a configuration file is not YAML: {' '.join(str(error).split())}") from None
@@ -161,17 +161,19 @@ def check_choice(override: Override, options: list[str]) -> None:
     group, value = override.key_or_group, override.value()
     slot = override.package or group
     if override.is_delete():
-        if slot in ("decoder_encoding", "experiment"):
+        if slot in ("decoder_encoding", "experiment") and (value is None or value in options):
             return
+        if slot in ("decoder_encoding", "experiment"):
+            raise UserError(f"{override.input_line!r} would leave out what is not there; write ~{slot}")
         raise UserError(f"~{slot} would leave a run without {slot}; choose one of {', '.join(options)}")
     if value is None and group == "encoding":
         raise UserError(f"{slot}=null is not an encoding; did you mean {slot}=none?")
     if value is None and slot != "experiment":
         raise UserError(f"{slot}=null would leave a run without {slot}; choose one of {', '.join(options)}")
     chosen = value.list if isinstance(value, ChoiceSweep) else [value]
-    for name in chosen:
-        if isinstance(name, str) and name not in options and "/" not in name:
-            raise UserError(f"no {group} {name!r}{did_you_mean(name, options)}\n  {group}: {', '.join(options)}")
+    for name in (each for choice in chosen for each in (choice if isinstance(choice, list) else [choice])):
+        if name is not None and (not isinstance(name, str) or (name not in options and "/" not in name)):
+            raise UserError(f"no {group} {name!r}{did_you_mean(str(name), options)}\n  {group}: {', '.join(options)}")
 
 
 def check_key(override: Override, config: DictConfig) -> None:
@@ -254,8 +256,11 @@ def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
     """The object a node's `_target_` names, its arguments plain containers: the one door for foreign objects.
 
     Raises:
-        UserError: it does not take these options. Other faults inside it keep their traceback.
+        UserError: it names nothing, or what it names does not take these options. Other faults inside it keep their
+            traceback.
     """
+    if not isinstance(node, Mapping | DictConfig) or not isinstance(node.get("_target_"), str):
+        raise UserError(f"{str(node)!r:.200} is not an object's options; it needs _target_, the object's import path")
     try:
         return hydra_instantiate(node, **arguments, _convert_="all")
     except InstantiationException as error:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 @contextmanager
@@ -31,3 +34,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def sized(count: float) -> str:
+    """Bytes in words: ``1.5 GiB``."""
+    power = min(int(math.log2(max(count, 1)) / 10), len(UNITS) - 1)
+    return f"{count / 1024**power:.3g} {UNITS[power]}"

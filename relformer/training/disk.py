@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,17 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
-from lightning.pytorch.callbacks import ModelCheckpoint
-
 from relformer.errors import UserError
+from relformer.files import sized
 
 logger = logging.getLogger("relformer")
 PROBE = 1 << 16
 """Bytes; as root permissions refuse nothing, so only writing shows what a disk takes."""
 MOMENTS = 2
 """Numbers that the usual optimizers keep of each weight."""
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _told: set[str] = set()
 
 
@@ -62,23 +58,16 @@ def room_warning(directory: Path, parameters: int, callbacks: list[Any]) -> list
     ]
 
 
-def checkpoint_bytes(parameters: int, callbacks: list[pl.Callback]) -> int:
+def checkpoint_bytes(parameters: int, callbacks: list[Any]) -> int:
     """Of all that a run keeps at once, and of the one being written beside them; float32 throughout."""
     weights = 4 * parameters
     whole = weights * (1 + MOMENTS)
     kept = [
-        (weights if each.save_weights_only else whole) * max(each.save_top_k, 1)
-        if isinstance(each, ModelCheckpoint)
-        else whole
+        (weights if getattr(each, "save_weights_only", False) else whole) * max(getattr(each, "save_top_k", 1), 1)
         for each in callbacks
-        if isinstance(each, ModelCheckpoint) or "Checkpoint" in type(each).__name__
+        if "Checkpoint" in type(each).__name__
     ]
     return sum(kept) + whole * 2  # the one before the last, and a temporary
-
-
-def sized(count: float) -> str:
-    power = min(int(math.log2(max(count, 1)) / 10), len(UNITS) - 1)
-    return f"{count / 1024**power:.3g} {UNITS[power]}"
 
 
 @contextmanager

@@ -79,10 +79,10 @@ def launch(arguments: list[str]) -> None:
             overrides += more
             sys.argv += more
             config = compose(overrides)
+        quiet()
         check(config)
         if is_first_rank():
             prepare_directory(config)
-        quiet()
         entry()
 
 
@@ -121,7 +121,7 @@ def prepare_directory(config: DictConfig) -> None:
             checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
         )
     made_writable(directory)
-    if config.logger.name == "wandb":
+    if config.logger.get("name") == "wandb":
         made_writable(Path(config.paths.log_dir))
 
 

@@ -134,10 +134,12 @@ def _file(path: Path) -> Table:
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         with _arrow(pyarrow, path) as reader:
-            if hasattr(reader, "get_batch"):
-                yield from (reader.get_batch(i).select(list(columns)) for i in range(reader.num_record_batches))
-            else:
-                yield from (batch.select(list(columns)) for batch in reader)
+            indexed = hasattr(reader, "get_batch")
+            found = map(reader.get_batch, range(reader.num_record_batches)) if indexed else reader
+            for batch in found:
+                chosen = batch.select(list(columns))
+                chosen.validate(full=True)  # or an offset beyond the data reads foreign memory
+                yield chosen
 
     return Table(str(path), schema, batches)
 

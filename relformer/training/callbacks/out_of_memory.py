@@ -98,8 +98,8 @@ def memory_of(device: torch.device) -> str:
             f"{device} has {total / GIB:.1f} GiB, {free / GIB:.1f} free; torch holds {used / GIB:.1f} now and held "
             f"{most / GIB:.1f} at most"
         )
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return f"this process took {most:.1f} GiB of main memory at most"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return f"this process took {peak:.1f} GiB of main memory at most"
 
 
 def advice(options: dict[str, Any], stage: str, trainer: Trainer) -> list[str]:

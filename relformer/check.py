@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,19 +11,23 @@ from typing import Any, get_args
 
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from relformer.attention import refuse
-from relformer.config import SLOTS, conf_dir, instantiate, plain
+from relformer.config import SLOTS, conf_dir, explain, instantiate, plain
 from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
 from relformer.decoding import DecodingOptions
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
+from relformer.files import sized
 from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
+from relformer.names import fault_of, unprintable
 from relformer.registry import did_you_mean
 from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
+from relformer.shipped import leaves
 from relformer.training.loss import LossOptions
 from relformer.training.schedulers import SCHEDULERS
 
@@ -53,15 +58,38 @@ def check(config: DictConfig) -> None:
     Raises:
         UserError: every fault found, one a line.
     """
+    try:
+        refuse_missing(config)
+        _check(config)
+    except OmegaConfBaseException as error:  # a key that was taken out, or refers to none
+        raise UserError(explain(error)) from None
+
+
+def refuse_missing(config: DictConfig) -> None:
+    """Raises UserError where values are left open (???)."""
+    given = {key: config._get_node(key) for key in config if key != "hydra"}
+    content = {key: OmegaConf.to_container(node) if OmegaConf.is_config(node) else node for key, node in given.items()}
+    if missing := sorted(path for path, value in leaves(content) if str(value) == "???"):
+        raise UserError("\nerror: ".join(f"{path} is not set (???); give it a value" for path in missing))
+
+
+def _check(config: DictConfig) -> None:
     faults: list[str] = []
 
     def attempt(part: Callable[[], Any]) -> Any:
         try:
             return part()
         except UserError as fault:
-            if str(fault) not in faults:
-                faults.append(str(fault))
-            return None
+            said = str(fault)
+        except (MemoryError, RuntimeError) as error:
+            from relformer.training.callbacks.out_of_memory import is_out_of_memory
+
+            if not is_out_of_memory(error):
+                raise
+            said = f"these options need more memory than there is: {str(error).splitlines()[0]}"
+        if said not in faults:
+            faults.append(said)
+        return None
 
     faults += map(str, (*root_faults(config), *trainer_faults(config)))
     attempt(partial(check_optimizer, config))
@@ -73,6 +101,8 @@ def check(config: DictConfig) -> None:
     corpus = attempt(partial(check_data, config))
     if not faults:
         attempt(partial(check_model, config, corpus))
+    if not faults:
+        attempt(partial(check_trainer, config))
     if faults:
         raise UserError("\nerror: ".join(faults))
 
@@ -91,10 +121,8 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for path in ("name", "paths.log_dir"):
         if not isinstance(OmegaConf.select(config, path), str):
             yield UserError(f"{path}={OmegaConf.select(config, path)!r} is not a name")
-    if isinstance(config.name, str) and (".." in Path(config.name).parts or Path(config.name).is_absolute()):
-        yield UserError(
-            f"name={config.name} leads out of paths.log_dir; it is a folder in it, such as mine or exp/mine"
-        )
+        elif fault := (fault_of if path == "name" else unprintable)(OmegaConf.select(config, path)):
+            yield UserError(f"{path}={OmegaConf.select(config, path)!r} {fault}")
     if not isinstance(config.logger.get("tags", ListConfig([])), ListConfig):
         yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
     if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:
@@ -123,6 +151,8 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     warmup = config.scheduler.warmup_steps
     if not isinstance(warmup, int) or warmup < 0:
         yield OptionError("warmup_steps", warmup, "is not a number of steps from 0 on", "scheduler")
+    if "name" not in config.logger:
+        yield UserError(f"logger.name is missing; it is one of {', '.join(LOGGERS)}")
     for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
@@ -184,11 +214,35 @@ def check_optimizer(config: DictConfig) -> None:
     instantiate(config.optimizer, params=[torch.zeros(1)])
 
 
+def check_trainer(config: DictConfig) -> None:
+    """The Trainer and its callbacks are what they are told to be: they are built, and forgotten."""
+    run = config.copy()
+    OmegaConf.set_readonly(run, False)
+    run.paths.run_dir = str(run.hydra.run.dir)
+    callbacks = [instantiate(node) for node in run.callbacks.values() if node is not None]
+    instantiate(run.trainer, max_epochs=None, callbacks=callbacks, logger=False, enable_progress_bar=False)
+
+
 def model_options(config: DictConfig) -> ModelOptions:
     options = plain(config, "model")["model"]
     if wrong := wrong_choice(options, ModelOptions):
         raise OptionError(wrong[0], wrong[1], f"is not one of {wrong[2]}", "model")
-    return ModelOptions(**options)
+    made = ModelOptions(**options)
+    refuse_too_large(made)
+    return made
+
+
+def refuse_too_large(options: ModelOptions) -> None:
+    """Raises UserError where the weights of the layers alone would fill this machine's memory."""
+    width, feedforward = options.width, 2 * options.width * options.feedforward
+    weights = options.encoder_layers * (4 * width**2 + feedforward)
+    weights += options.decoder_layers * (8 * width**2 + feedforward)
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if 4 * weights > room:
+        raise UserError(
+            f"a model of {weights:.3g} weights takes {sized(4 * weights)}, and this machine has {sized(room)}; make "
+            "model.width, model.feedforward or the number of layers smaller"
+        )
 
 
 def check_data(config: DictConfig) -> Corpus:

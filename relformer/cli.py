@@ -24,10 +24,13 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer encodings show NAME        one of them: formula, options, slots
        relformer encodings check TARGET     a name, or my.module:MyEncoding [option=value ...]"""
 
+UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
 
 def main() -> None:
     """Run a command. Faults of the user end in one sentence and exit code 2, those that stop a run in 1; real faults
     keep their traceback."""
+    ignore_unsafe_loading()
     logging.basicConfig(format="%(message)s")  # until Hydra sets up its own
     logging.getLogger("relformer").setLevel(logging.INFO)
     arguments = sys.argv[1:]
@@ -64,8 +67,17 @@ def flush_denormals() -> None:
     torch.set_flush_denormal(True)
 
 
+def ignore_unsafe_loading() -> None:
+    """Take the variable that makes torch run whatever a checkpoint's pickle says out of this process and its children,
+    and say so."""
+    if os.environ.pop(UNSAFE_LOADING, None):
+        print(f"warning: {UNSAFE_LOADING} is ignored: no checkpoint is loaded with its code", file=sys.stderr)
+
+
 def fail(message: str, code: int = 2) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    """Ranks that stop with another one have nothing to say."""
+    if message:
+        print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
 
 

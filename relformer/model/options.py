@@ -7,6 +7,9 @@ from typing import Literal
 
 from relformer.errors import OptionError
 
+MOST = {"width": 10**6, "heads": 10**6, "encoder_layers": 1000, "decoder_layers": 1000, "feedforward": 10**6}
+"""Beyond what anybody trains; a slip of the keyboard is not to fill the memory."""
+
 
 @dataclass(frozen=True)
 class ModelOptions:
@@ -28,9 +31,10 @@ class ModelOptions:
     attention_init: Literal["xavier", "t5"] = "xavier"
 
     def __post_init__(self) -> None:
-        for name in ("width", "heads", "encoder_layers", "decoder_layers", "feedforward"):
-            if getattr(self, name) < 1:
-                raise OptionError(name, getattr(self, name), "must be at least 1", "model")
+        for name, most in MOST.items():
+            if not 1 <= getattr(self, name) <= most:
+                rule = "must be at least 1" if getattr(self, name) < 1 else f"must be at most {most:,}"
+                raise OptionError(name, getattr(self, name), rule, "model")
         for name in ("dropout", "attention_dropout", "feedforward_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise OptionError(name, getattr(self, name), "must lie in [0, 1): it is a probability", "model")

@@ -20,6 +20,7 @@ from relformer.errors import UserError
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.model import positions_needed
+from relformer.redaction import redact_argument
 from relformer.training.launch import quiet
 from relformer.training.run import evaluate, generated_figures
 from relformer.training.trained import TrainedRun, open_run
@@ -57,7 +58,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
     metrics = {
         "checkpoint": trained.path.stem,
         "averaged": trained.averaged,
-        "overrides": overrides,
+        "overrides": [redact_argument(override) for override in overrides],
         **{key: summarise(r, side) for key, r in rows.items()},
         "generated": figures,
     }

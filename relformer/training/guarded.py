@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from relformer.data.workers import workers_explained
 from relformer.processes import is_first_rank
+from relformer.training.callbacks.out_of_memory import memory_explained
 from relformer.training.loggers import finish
 from relformer.training.ranks import Watch
 from relformer.training.sealing import LAST, read_step
@@ -29,7 +30,7 @@ def guarded(config: DictConfig) -> Iterator[Watch]:
     signals.last_words = finish
     watch = Watch(config.reliability.timeout, signals)
     try:
-        with watch.explained(), workers_explained(config.data.workers):
+        with watch.explained(), workers_explained(config.data.workers), memory_explained():
             yield watch
         exit_code = 0
     except Interrupted as interrupted:

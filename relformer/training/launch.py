@@ -15,17 +15,18 @@ from typing import Any
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from relformer.check import check, sweep_faults
-from relformer.config import compose, conf_dir, explain, prepare
+from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
 from relformer.processes import is_first_rank
+from relformer.redaction import redact_hydra
+from relformer.training.disk import made_writable
 from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import refuse_occupied, where_to_start
@@ -82,6 +83,7 @@ def launch(arguments: list[str]) -> None:
     else:
         refuse_sweep(overrides)
         refuse_tuning(config)
+        quiet()
         check(config)
         asked = config
         if config.match is not None:
@@ -90,7 +92,6 @@ def launch(arguments: list[str]) -> None:
             overrides += more
             sys.argv += more
             config = compose(overrides)
-        quiet()
         lock = prepare_directory(config) if is_first_rank() else None
         try:
             if lock is not None:
@@ -115,7 +116,7 @@ def refuse_torchrun_sweep() -> None:
 
 
 def refuse_sweep(overrides: list[str]) -> None:
-    for override in OverridesParser.create().parse_overrides(overrides):
+    for override in read_overrides(overrides):
         if override.is_sweep_override():
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
 
@@ -167,11 +168,13 @@ def prepare_directory(config: DictConfig) -> RunLock:
         from relformer.training.differences import changes_of
 
         changes_of(start.checkpoint, config)
+    made_writable(directory)
+    if config.logger.get("name") == "wandb":
+        made_writable(Path(config.paths.log_dir))
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         lock = RunLock(directory)
     except OSError as error:
-        raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+        raise UserError(f"the run directory {directory} can't be locked: {error.strerror}; set paths.log_dir") from None
     try:
         refuse_occupied(config.resume, directory)  # by one that began since, and has ended
     except UserError:
@@ -200,7 +203,11 @@ def carried_flags() -> list[str]:
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
 def entry(config: DictConfig) -> Any:
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
+    job = HydraConfig.get()
+    if is_first_rank():
+        redact_hydra(Path(job.runtime.output_dir))
+    if job.mode == RunMode.MULTIRUN:
+        redact_hydra(Path(job.sweep.dir))
         if IN_JOB in os.environ:
             raise UserError("a job of a sweep can't start a sweep")
         return run_job(carried_flags(), config)

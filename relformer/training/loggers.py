@@ -25,13 +25,14 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import OptionError, UserError
 from relformer.files import replacing
+from relformer.redaction import redact, redacted_command_line
 from relformer.schema import LOGGER_MODES, LOGGERS
+from relformer.training.disk import spared
 from relformer.training.wandb_logger import SteadyWandbLogger, let_go
 
 CONNECT_SECONDS = 3.0
 Goal = Literal["min", "max"]
-VOCABULARY = {"pad", "bos", "eos", "unk", "mask", "sep", "cls", "start", "end"}
-SECRETS = ("api_key", "apikey", "access_key", "private_key", "password", "passwd", "secret")
+RUN_ID = re.compile(r"[\w-]{1,64}")
 
 
 def build_loggers(
@@ -64,30 +65,14 @@ def build_loggers(
         elif kind == "wandb" and (mode := _wandb_mode(logger.get("mode", "auto"), log_dir)) != "disabled":
             options = {"name": name, "group": group, "config": redact(config), "tags": tags, "mode": mode}
             loggers.append(wandb := _wandb(logger, run_dir, log_dir, options | {"notes": notes or None}))
-            for figure, goal in best.items():
-                axis = {"step_metric": "trainer/global_step", "step_sync": True}
-                wandb.experiment.define_metric(figure, summary=f"{goal},last", **axis)
+            with redacted_command_line():  # the first use of the experiment starts W&B, which records it
+                for figure, goal in best.items():
+                    axis = {"step_metric": "trainer/global_step", "step_sync": True}
+                    wandb.experiment.define_metric(figure, summary=f"{goal},last", **axis)
     except ModuleNotFoundError:
         package = "'relformer[tensorboard]'" if kind == "tensorboard" else "wandb"
         raise UserError(f"logger.name={kind} needs a package that is missing: pip install {package}") from None
     return loggers
-
-
-def redact(config: Any) -> Any:
-    """Copy of nested dicts and lists with ``***`` in place of API keys, tokens, passwords and secrets.
-
-    Goes by the key. Only a text under the whole word is a token: ``hf_token``, not ``num_tokens`` or ``pad_token``.
-    """
-    if isinstance(config, Mapping):
-        return {k: "***" if v is not None and _is_secret(str(k), v) else redact(v) for k, v in config.items()}
-    return [redact(entry) for entry in config] if isinstance(config, list | tuple) else config
-
-
-def _is_secret(key: str, value: Any) -> bool:
-    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower())
-    if any(secret in "_".join(words) for secret in SECRETS):
-        return True
-    return "token" in words and isinstance(value, str) and not VOCABULARY.intersection(words)
 
 
 def finish(exit_code: int) -> None:
@@ -132,13 +117,35 @@ class _AppendingWriter(ExperimentWriter):
                 self.metrics_keys = next(csv.reader(file), [])
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
-        """As the stock method, but a kill in the midst of it loses no row."""
-        with open(self.metrics_file_path, newline="") as file:
+        """As the stock method, but a kill in the midst of it or a full disk leaves the old file."""
+        path = Path(self.metrics_file_path)
+        with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        with replacing(Path(self.metrics_file_path)) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames)
+        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=fieldnames)
             writer.writeheader()
             writer.writerows(rows)
+        self.whole = path.stat().st_size
+
+    def save(self) -> None:
+        """Rows that the disk does not take stay here, and are written with the next that it takes."""
+        path = Path(self.metrics_file_path)
+        self.whole = path.stat().st_size if path.exists() else 0
+        with spared(f"the log {path}"):
+            try:
+                super().save()
+            except OSError:
+                self._without_half_a_row(path)
+                raise
+
+    def _without_half_a_row(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if self.whole:
+                os.truncate(path, self.whole)
+            else:
+                path.unlink(missing_ok=True)
+        self.metrics_keys = []
+        self._check_log_dir_exists()
 
 
 def _rank() -> int:
@@ -157,6 +164,8 @@ def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dic
     log_dir.mkdir(parents=True, exist_ok=True)
     stored = run_dir / "wandb_id"
     run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else ""
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise UserError(f"{stored} holds {run_id!r:.80}, which is no id of a W&B run; remove the file")
     if not run_id and _rank() == 0:
         run_id = secrets.token_hex(4)
         stored.write_text(run_id + "\n", encoding="utf-8")

@@ -25,15 +25,18 @@ from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
+from relformer.redaction import redact_argument
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
+from relformer.training.callbacks.finite_steps import FiniteSteps
 from relformer.training.callbacks.last_checkpoint import LastCheckpoint
 from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
+from relformer.training.disk import room_warning
 from relformer.training.guarded import guarded
 from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
@@ -118,7 +121,7 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
-        notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
+        notes=" ".join(map(redact_argument, HydraConfig.get().overrides.task)) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
@@ -170,6 +173,7 @@ def describe(
         lines += said_of_start(
             start.checkpoint, changes, trainer.max_steps, trainer.world_size, isinstance(order, ByTokens)
         )
+    lines += room_warning(run_dir, total, trainer.callbacks)  # type: ignore[attr-defined]
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
 
@@ -208,6 +212,7 @@ def report(
             module.load_state_dict(content["state_dict"])
             module.log_prefix = "best_val/"
             rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
+    skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
@@ -216,6 +221,7 @@ def report(
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),
         "matched": config.matched,
+        "skipped_steps": skipping[0].skipped if skipping else None,
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),

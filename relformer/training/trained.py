@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,11 @@ from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
 from relformer.registry import did_you_mean
+from relformer.shipped import TRUST, refuse_foreign
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
 from relformer.training.sealing import read_step, refuse_damaged
 
-TRUST = "--trust-checkpoint"
 CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
 """RoPE's scaling has no weights, and is made to be changed on a trained model."""
 KEPT = {"last": "recent", "best_val": "best"}
@@ -64,9 +63,8 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
         raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
     refuse_damaged(path)
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    refuse_foreign({key: value for key, value in read_config(path).items() if key != "vocabulary"}, trusted)
     config = stored_config(path, overrides)
-    if not trusted:
-        refuse_foreign_code(config)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     slots = {slot: content[slot] for slot in SLOTS if slot in content}
     module = Seq2SeqModule.load_from_checkpoint(
@@ -136,17 +134,6 @@ def mean_weights(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
         else value
         for name, value in states[-1].items()
     }
-
-
-def refuse_foreign_code(config: DictConfig) -> None:
-    """A checkpoint may name a module of code to import; only one that a plugin has imported is taken unasked."""
-    for slot in SLOTS:
-        target = (config.get(slot) or {}).get("_target_")
-        if target and target.rpartition(".")[0] not in sys.modules:
-            raise UserError(
-                f"the checkpoint's {slot} is code of its own ({target}), which loading would run; if you trust it, add "
-                f"{TRUST}, or make its package a plugin"
-            )
 
 
 def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:

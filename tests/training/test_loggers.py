@@ -19,8 +19,9 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import UserError
+from relformer.redaction import redact
 from relformer.training import loggers
-from relformer.training.loggers import build_loggers, finish, redact, run_hint
+from relformer.training.loggers import build_loggers, finish, run_hint
 from relformer.training.wandb_logger import SteadyWandbLogger
 
 KEY = "k" * 40

@@ -16,6 +16,7 @@ from matplotlib.image import imread
 
 from relformer.analysis.measurement import Measurement, Measurer
 from relformer.errors import OptionError
+from relformer.training.disk import spared
 from relformer.training.module import Seq2SeqModule
 
 SPENT: WeakKeyDictionary[LightningModule, float] = WeakKeyDictionary()
@@ -62,7 +63,7 @@ class Measuring(pl.Callback):
         self.draw_once(trainer, module)
         if trainer.is_global_zero:
             assert isinstance(module, Seq2SeqModule)
-            with timed(module):
+            with timed(module), spared(f"callbacks.{self.name}"):
                 self.finish(trainer, module)
 
     def draw_once(self, trainer: Trainer, module: LightningModule) -> None:
@@ -70,7 +71,7 @@ class Measuring(pl.Callback):
             return
         assert isinstance(module, Seq2SeqModule)
         self.drawn = trainer.global_step
-        with timed(module):
+        with timed(module), spared(f"callbacks.{self.name}"):
             self.draw(trainer, module)
 
     def measured(self, trainer: Trainer, module: Seq2SeqModule) -> Measurement:

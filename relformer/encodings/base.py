@@ -151,11 +151,13 @@ class PositionalEncoding(nn.Module):
             return replace(span, prepared=self.prepare(span), table=table)
 
     def tabulated(self, span: Span) -> Tensor | None:
-        """This instance's table for the distances of a span, or None where it acts otherwise: (H, R)."""
+        """This instance's table for the distances of a span, or None where it acts otherwise: (H, R), a head's values
+        side by side, since kernels read it as the mask of all pairs."""
         if not self.acts("table"):
             return None
         with torch.autocast(span.device.type, enabled=False):
-            return self.table(span.relative.distance)
+            table = self.table(span.relative.distance)
+        return None if table is None else table.contiguous()
 
     def constant(self, name: str, value: Tensor) -> None:
         """Keep a fixed tensor: it follows the module's device, never its dtype, and is not in the state dict."""

@@ -14,6 +14,7 @@ from relformer.faults import VARIABLE, arm
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
+       relformer import PATH to=FOLDER      a T5, BART or Marian of the Hugging Face hub, or of a folder, as a run
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
@@ -89,6 +90,12 @@ def translate(arguments: list[str]) -> None:
     from relformer.translation import translate_run
 
     translate_run(arguments[0], arguments[1:])
+
+
+def import_model(arguments: list[str]) -> None:
+    from relformer.hf.command import import_command
+
+    import_command(arguments)
 
 
 def data(arguments: list[str]) -> None:
@@ -171,6 +178,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
     "translate": translate,
+    "import": import_model,
     "data": data,
     "report": report,
     "compare": compare,

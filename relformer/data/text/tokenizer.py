@@ -40,8 +40,9 @@ class Tokenizer:
 
     sentences = True
 
-    def __init__(self, content: str, name: str = "the tokenizer") -> None:
-        """`name` is for messages.
+    def __init__(self, content: str, name: str = "the tokenizer", specials: bool = False) -> None:
+        """`name` is for messages; `specials`: whether text can spell the library's special tokens, as its own users have
+        it.
 
         Raises:
             UserError: the content is not a tokenizer's JSON, or breaks a rule of `_check`.
@@ -53,7 +54,7 @@ class Tokenizer:
             raise UserError(f"{name} is not JSON ({error}); it must be a tokenizer.json") from None
         except Exception as error:  # the library raises nothing more precise
             raise UserError(f"{name} is not a tokenizer.json of the tokenizers library ({error})") from None
-        self._library.encode_special_tokens = True
+        self._library.encode_special_tokens = not specials
         self._library.no_truncation()
         self._library.no_padding()
         ids = self._library.get_vocab(with_added_tokens=True)
@@ -110,6 +111,11 @@ class Tokenizer:
         if own and not 0 <= min(own) <= max(own) < len(self) - _SHIFT:
             raise IndexError(f"ids to decode go from {min(own) + _SHIFT} to {max(own) + _SHIFT}, outside {len(self)}")
         return self._library.decode(own, skip_special_tokens=False)
+
+    def spelt(self, tokens: list[str]) -> str:
+        """The text of the library's own tokens."""
+        decoder = self._library.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
     def state(self) -> dict[str, Any]:
         """What restores it, for checkpoints."""

@@ -1,4 +1,5 @@
-"""`relformer import PATH to=FOLDER`: a checkpoint of the hub as the folder of a run."""
+"""`relformer import PATH to=FOLDER`: a checkpoint of the hub as the folder of a run; `relformer export RUN hf=FOLDER`: a run
+as a folder of the hub."""
 
 from __future__ import annotations
 
@@ -9,15 +10,18 @@ from typing import Any
 
 from torch import Tensor
 
+from relformer.config import prepare
 from relformer.data.text.imported import ImportedTokenizer
 from relformer.data.vocabulary import Coder
 from relformer.errors import UserError
 from relformer.files import replacing, write_json, write_text
+from relformer.hf.exporting import to_hf_t5
 from relformer.hf.importing import from_hf
 from relformer.hf.library import SCHEME
 from relformer.report.reading import LOG
 from relformer.training.resume import refuse_occupied
 from relformer.training.sealing import LAST, write_sealed
+from relformer.training.trained import open_run
 
 
 def import_command(arguments: Sequence[str]) -> None:
@@ -32,13 +36,26 @@ def import_command(arguments: Sequence[str]) -> None:
     print(f"run         {to}\ntranslate   relformer translate {to} input=FILE")
 
 
+def export_command(run: str, arguments: Sequence[str]) -> None:
+    """Raises UserError: no such run, no `hf=FOLDER`, or what `to_hf_t5` raises; other options are the run's."""
+    prepare()
+    folders = [argument.removeprefix("hf=") for argument in arguments if argument.startswith("hf=")]
+    if len(folders) != 1 or not folders[0]:
+        raise UserError("export needs a folder: relformer export runs/.../STAMP hf=FOLDER")
+    trained = open_run(run, [argument for argument in arguments if not argument.startswith("hf=")])
+    print(f"T5          {to_hf_t5(trained.module, folders[0])}")
+
+
 def import_run(path: str, to: Path) -> None:
     """Make of a checkpoint of the hub a run that stands before its first step: a checkpoint, its tokenizers and settings.
 
     Raises:
         UserError: as `from_hf`; or the folder holds a run already.
     """
-    refuse_occupied(None, to)
+    try:
+        refuse_occupied(None, to)
+    except UserError:
+        raise UserError(f"to={to} already holds a run; choose another folder") from None
     config, state, coders = from_hf(path)
     with replacing(to / "checkpoints" / LAST) as temporary:
         write_sealed(as_checkpoint(config, state), temporary, 0)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from relformer.config import compose, prepare
-from relformer.data.text.imported import Controls
+from relformer.data.text.imported import Controls, ImportedTokenizer
 from relformer.data.vocabulary import Coder, stored_pair
 from relformer.encodings.sinusoid import sinusoid
 from relformer.errors import UserError
@@ -54,20 +54,29 @@ def from_hf(path: str) -> Imported:
     model = load_model(path)
     sides = controls_of(model)
     coders = coders_of(path, sides.source, sides.target)
+    first = coders[0]
+    bos = isinstance(first, ImportedTokenizer) and first.prefix == [sides.source.start] and is_t5(model)
+    if bos and isinstance(first, ImportedTokenizer):  # it puts before a text what begins a target: our BOS
+        coder = ImportedTokenizer(first.text, first.controls)
+        coders = coder, coder
     overrides = [*overrides_of(model), *decoding_overrides(model.generation_config)]
     bias = output_bias(model, sides.target)
     overrides.append(f"model.output_bias={str(bias is not None).lower()}")
-    composed = compose(["data=text_files", "data.bos=false", *overrides])
+    composed = compose(["data=text_files", f"data.bos={str(bos).lower()}", *overrides])
     config = {**run_parts(composed), "vocabulary": stored_pair(*coders), "fingerprint": ""}
     config |= {"max_steps": 0, "trained_length": trained_length(model.config), "length_side": "target"}
     return config, state_of(model, ModelOptions(**config["model"]), sides, bias), coders
+
+
+def is_t5(model: Any) -> bool:
+    return model.config.model_type in ("t5", "mt5")
 
 
 def controls_of(model: Any) -> Sides:
     config, generation = model.config, model.generation_config
     start = getattr(config, "decoder_start_token_id", None)
     start = generation.decoder_start_token_id if start is None else start
-    if start is None and config.model_type in ("t5", "mt5"):
+    if start is None and is_t5(model):
         start = config.pad_token_id
     eos = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
     for name, value in (("pad_token_id", config.pad_token_id), ("eos_token_id", eos), ("decoder_start_token_id", start)):
@@ -98,8 +107,7 @@ def state_of(model: Any, options: ModelOptions, sides: Sides, bias: Tensor | Non
         UserError: one that relformer has no place for.
     """
     theirs: Mapping[str, Tensor] = model.state_dict()
-    t5 = model.config.model_type in ("t5", "mt5")
-    names = t5_names(options) if t5 else bart_names(options)
+    names = t5_names(options) if is_t5(model) else bart_names(options)
     state = {ours: theirs[name].clone() for ours, name in names.items()}
     source, target = (stack.get_input_embeddings().weight for stack in (model.get_encoder(), model.get_decoder()))
     output = model.get_output_embeddings().weight

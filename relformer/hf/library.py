@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,8 @@ def load_model(path: str) -> Any:
     Raises:
         UserError: there is none, or it is of a family that relformer has no options for.
     """
+    if (path.startswith(("/", ".", "~")) or path.count("/") > 1) and not Path(path).is_dir():
+        raise UserError(f"{path} is not a folder; name one, or a model on the hub: hf:google-t5/t5-small")
     library = transformers()
     library.utils.logging.set_verbosity_error()  # what it would say of tied weights is settled by `families.tying`
     library.utils.logging.disable_progress_bar()

@@ -14,8 +14,8 @@ T5: dict[str, Any] = {
     "d_model": 32,
     "d_kv": 8,
     "d_ff": 48,
-    "num_layers": 2,
-    "num_decoder_layers": 3,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
     "num_heads": 3,
     "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 12,
@@ -64,12 +64,19 @@ def make(name: str) -> Any:
     model = makers[name]().eval()
     with torch.no_grad():
         for part, p in model.named_parameters():
-            if "bias" in part or "norm" in part or "embed_positions" in part and name.startswith("bart"):
+            if "bias" in part or "norm" in part or ("embed_positions" in part and name.startswith("bart")):
                 p.add_(torch.randn_like(p) * 0.2)
+            elif "shared" in part or "embed_tokens" in part:
+                p.mul_(0.1 if "5" in name else 0.4)  # else a tied model says its last token again and again
+                p[model.config.eos_token_id] *= 3
+            elif p.dim() == 2 and "embed_positions" not in part:
+                p.mul_(1.5)
         if name in ("t5_1.1", "mt5"):
             model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+            model.lm_head.weight[model.config.eos_token_id] *= 2
         if hasattr(model, "final_logits_bias"):
-            model.final_logits_bias.normal_()
+            model.final_logits_bias.normal_(std=0.3)
+            model.final_logits_bias[0, model.config.eos_token_id] += 2 if name == "marian" else 1
     for option in ("forced_bos_token_id", "forced_eos_token_id"):
         setattr(model.generation_config, option, None)
     return model

@@ -25,8 +25,8 @@ from relformer.hf.names import bart_names, t5_names
 from relformer.model import ModelOptions
 from relformer.training.resume import run_parts
 
-BARRED = -100.0
-"""Added to a logit: e^-100 is no probability in float32, and label smoothing over thousands of tokens feels nothing."""
+BARRED = -200.0
+"""Added to a logit: e^-200 is 0 in float32, and label smoothing over thousands of tokens feels next to nothing."""
 OFFSET = 2
 """BART's position t is row t + 2 of its table."""
 Imported = tuple[dict[str, Any], dict[str, Tensor], tuple[Coder, Coder]]

@@ -37,9 +37,8 @@ def coders_of(path: str, source: Controls, target: Controls) -> tuple[Coder, Cod
 
 def file_of(path: str, name: str) -> str | None:
     """Where a file of a model lies on this machine, fetched from the hub if need be; None where the model has none."""
-    from transformers.utils import cached_file
-
-    found: str | None = guarded(cached_file, path, filename=name, _raise_exceptions_for_missing_entries=False)
+    fetch = transformers().utils.cached_file
+    found: str | None = guarded(fetch, path, filename=name, _raise_exceptions_for_missing_entries=False)
     return found
 
 
@@ -64,5 +63,7 @@ def prefix_of(tokenizer: Any, controls: Controls, path: str) -> list[int]:
     whole = tokenizer("a").input_ids
     start = next((n for n in range(len(whole)) if whole[n : n + len(bare)] == bare), None)
     if start is None or whole[start + len(bare) :] not in ([], [controls.eos]):
-        raise UserError(f"the tokenizer of {path} makes {whole} of 'a', which does not end as a relformer text, with EOS")
+        raise UserError(
+            f"the tokenizer of {path} makes {whole} of 'a', which does not end as a relformer text, with EOS"
+        )
     return list(whole[:start])

@@ -1,5 +1,5 @@
-"""`relformer import PATH to=FOLDER`: a checkpoint of the hub as the folder of a run; `relformer export RUN hf=FOLDER`: a run
-as a folder of the hub."""
+"""`relformer import PATH to=FOLDER`: a checkpoint of the hub as the folder of a run. `relformer export RUN hf=FOLDER`:
+a run as a folder of the hub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def import_command(arguments: Sequence[str]) -> None:
     paths = [argument for argument in arguments if not re.match(r"\w+=", argument)]
     options = dict(argument.split("=", 1) for argument in arguments if argument not in paths)
     if len(paths) != 1 or (options.keys() - {"to"}):
-        raise UserError("import needs one model and a folder: relformer import hf:google-t5/t5-small to=runs/imported/t5")
+        raise UserError(
+            "import needs one model and a folder: relformer import hf:google-t5/t5-small to=runs/imported/t5"
+        )
     path = paths[0].removeprefix(SCHEME)
     to = Path(options.get("to") or f"runs/imported/{Path(path).name}")
     import_run(path, to)
@@ -47,7 +49,7 @@ def export_command(run: str, arguments: Sequence[str]) -> None:
 
 
 def import_run(path: str, to: Path) -> None:
-    """Make of a checkpoint of the hub a run that stands before its first step: a checkpoint, its tokenizers and settings.
+    """Make of a checkpoint of the hub a run before its first step: a checkpoint, its tokenizers and settings.
 
     Raises:
         UserError: as `from_hf`; or the folder holds a run already.

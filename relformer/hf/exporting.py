@@ -1,7 +1,7 @@
 """A model of ours as a T5 of transformers, where it is one: `experiment=t5_original` trains such a model.
 
-Nothing is folded into weights, so that what comes back is the same to the bit; a model that differs from T5 is refused, with
-every option in which it does. Ids are those of the model's tokenizer: of an imported one its own, else ours.
+Nothing is folded into weights, so that what comes back is the same to the bit; a model that differs from T5 is refused,
+with every option in which it does. Ids are those of the model's tokenizer: of an imported one its own, else ours.
 """
 
 from __future__ import annotations
@@ -89,9 +89,12 @@ def coder_of(module: Seq2SeqModule) -> tuple[Coder, Controls]:
     """
     coder, other = module.source_vocabulary, module.target_vocabulary
     if coder is not other:
-        raise UserError("a T5 has one vocabulary, but this model has one for each side; train with tokenizer.joint=true")
-    own = isinstance(coder, ImportedTokenizer)
-    return coder, coder.controls if own else Controls(len(coder), PAD, BOS, EOS)  # type: ignore[union-attr]
+        raise UserError(
+            "a T5 has one vocabulary, but this model has one for each side; train with tokenizer.joint=true"
+        )
+    if isinstance(coder, ImportedTokenizer):
+        return coder, coder.controls
+    return coder, Controls(len(coder), PAD, BOS, EOS)
 
 
 def differences(config: Mapping[str, Any], options: ModelOptions) -> Iterator[str]:

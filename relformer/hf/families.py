@@ -65,9 +65,7 @@ def t5_options(config: Any) -> Iterator[tuple[str, Any]]:
         "model.embedding_scale": "output" if getattr(config, "scale_decoder_outputs", False) else "none",
         "model.attention_bias": "none",
         "model.attention_init": "t5",
-        **dict.fromkeys(
-            ("model.dropout", "model.attention_dropout", "model.feedforward_dropout"), config.dropout_rate
-        ),
+        **dict.fromkeys(("model.dropout", "model.attention_dropout", "model.feedforward_dropout"), config.dropout_rate),
     }.items()
 
 
@@ -75,7 +73,9 @@ def bart_options(config: Any) -> Iterator[tuple[str, Any]]:
     for ours, theirs in (("heads", "attention_heads"), ("feedforward", "ffn_dim")):
         first, second = (getattr(config, f"{stack}_{theirs}") for stack in ("encoder", "decoder"))
         if first != second:
-            refuse(f"decoder_{theirs}", second, f"relformer has one model.{ours} for both stacks; the encoder's: {first}")
+            refuse(
+                f"decoder_{theirs}", second, f"relformer has one model.{ours} for both stacks; the encoder's: {first}"
+            )
     if config.encoder_layerdrop or config.decoder_layerdrop:
         logger.info("note: layers are not dropped in training (encoder_layerdrop, decoder_layerdrop)")
     marian = config.model_type == "marian"

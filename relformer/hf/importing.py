@@ -1,7 +1,7 @@
 """A checkpoint of the hub as a run of ours: configuration, weights, tokenizers.
 
-Every tensor has its place, or the import stops. Rows of the embeddings stand in our order of ids; where two of our control
-ids are one token there, both have its row, and `output_bias` bars the extra one from the output.
+Every tensor has its place, or the import stops. Rows of the embeddings stand in our order of ids; where two of our
+control ids are one token there, both have its row, and `output_bias` bars the extra one from the output.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def controls_of(model: Any) -> Sides:
     if start is None and is_t5(model):
         start = config.pad_token_id
     eos = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
-    for name, value in (("pad_token_id", config.pad_token_id), ("eos_token_id", eos), ("decoder_start_token_id", start)):
+    for name, value in (
+        ("pad_token_id", config.pad_token_id),
+        ("eos_token_id", eos),
+        ("decoder_start_token_id", start),
+    ):
         if value is None:
             raise UserError(f"the model's configuration has no {name}; add it to its config.json")
     sizes = (len(stack.get_input_embeddings().weight) for stack in (model.get_encoder(), model.get_decoder()))
@@ -88,8 +92,8 @@ def controls_of(model: Any) -> Sides:
 
 
 def output_bias(model: Any, target: Controls) -> Tensor | None:
-    """Their fixed bias of the logits, with what bars the extra control id, and padding where they bar it too; None where
-    all of it is zero."""
+    """Their fixed bias of the logits, with what bars the extra control id, and padding where they bar it too; None
+    where all of it is zero."""
     theirs = getattr(model, "final_logits_bias", None)
     bias = torch.zeros(target.size) if theirs is None else theirs[0].detach().clone()
     if [target.pad] in (model.generation_config.bad_words_ids or []):
@@ -139,4 +143,3 @@ def positions_of(stack: str, table: Tensor, config: Any) -> dict[str, Tensor]:
     if not torch.allclose(table, sinusoid(torch.arange(len(table)), table.shape[1], "concat"), atol=1e-3):
         raise UserError(f"the model's positions ({stack}) are not Marian's sinusoid, and relformer would make that")
     return {}
-

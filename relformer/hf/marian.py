@@ -1,7 +1,8 @@
 """Marian's tokenizers: a sentencepiece model for each side, and a vocabulary by which its pieces have their ids.
 
 transformers reads them through the sentencepiece library; here its converter makes them tokenizers of the tokenizers
-library, so that a run needs neither. Language codes such as `>>fra<<` are tokens, wherever in a text they stand.
+library, so that a run needs neither. Language codes such as `>>fra<<` are tokens wherever in a text they stand, not at
+its start alone.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ UNIGRAM = 1
 def marian_coders(
     files: Mapping[str, str | None], source: Controls, target: Controls
 ) -> tuple[ImportedTokenizer, ImportedTokenizer]:
-    """Both sides' tokenizers, from `source.spm`, `target.spm`, `vocab.json` and, where there is one, `target_vocab.json`.
+    """Both sides' tokenizers, from `source.spm`, `target.spm`, `vocab.json` and perhaps `target_vocab.json`.
 
     Raises:
         UserError: one of the first three is missing, or protobuf.
     """
     if missing := [name for name, path in files.items() if path is None and name != "target_vocab.json"]:
-        raise UserError(f"the model has no {missing[0]}; Marian's tokenizers need source.spm, target.spm and vocab.json")
+        raise UserError(
+            f"the model has no {missing[0]}; Marian's tokenizers need source.spm, target.spm and vocab.json"
+        )
     names = named(files["vocab.json"])
     return (
         ImportedTokenizer(tokenizer_of(files["source.spm"], names), source, names=names),
@@ -66,5 +69,7 @@ def tokenizer_of(path: str | None, names: list[str]) -> Tokenizer:
         raise UserError(f"{path} is not a unigram model of sentencepiece, which is what relformer converts for Marian")
     pieces = [(piece.piece, piece.score) for piece in model.pieces]
     library = SpmConverter.build_tokenizer_from_spm_proto(model, pieces)
-    library.add_special_tokens([tokenizers.AddedToken(name, normalized=False) for name in names if CODE.fullmatch(name)])
+    library.add_special_tokens(
+        [tokenizers.AddedToken(name, normalized=False) for name in names if CODE.fullmatch(name)]
+    )
     return Tokenizer(library.to_str(), str(path), specials=True)

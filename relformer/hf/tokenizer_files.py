@@ -76,7 +76,12 @@ def renumbered(coder: Coder) -> dict[str, Any]:
         model = {"type": "WordLevel", "vocab": {t: n for n, t in enumerate(coder.tokens)}, "unk_token": SPECIAL[PAD]}
         split = {"type": "WhitespaceSplit"}
         plain = json.loads(tokenizers.Tokenizer(tokenizers.models.WordLevel()).to_str())
-        return {**plain, "model": model, "pre_tokenizer": split, "added_tokens": list(map(added, SPECIAL, (PAD, BOS, EOS)))}
+        return {
+            **plain,
+            "model": model,
+            "pre_tokenizer": split,
+            "added_tokens": list(map(added, SPECIAL, (PAD, BOS, EOS))),
+        }
     text = coder.text if isinstance(coder, SentinelTokenizer) else coder
     assert isinstance(text, Tokenizer)
     content: dict[str, Any] = json.loads(text.json)

@@ -68,8 +68,8 @@ class Attention(nn.Module):
 
 
 def projection_laws(options: ModelOptions) -> dict[str, Law | None]:
-    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for keys and values,
-    N(0, (H D)^-0.5) for the output."""
+    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for keys and
+    values, N(0, (H D)^-0.5) for the output."""
     if options.attention_init == "xavier":
         return dict.fromkeys(("query", "key", "value", "out"))
     query, rest = normal((options.width * options.head_size) ** -0.5), normal(options.width**-0.5)

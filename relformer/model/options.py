@@ -7,7 +7,6 @@ from typing import Literal
 
 from relformer.errors import OptionError
 
-
 GATED = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu"}
 """The gated feed-forwards, by the activation of their gate."""
 
@@ -19,8 +18,8 @@ class ModelOptions:
     `head_dim`: channels of a head; null is width / heads, which must then divide. `gelu_tanh` is GELU by tanh
     (`gelu_new`). `tie`: which of source embedding, target embedding and output layer are one: `inputs` the first two
     (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as they enter (Vaswani et al.),
-    its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a norm where they enter, behind
-    absolute positions (BART). `output_bias`: fixed biases of the logits, zero in a new model (Marian, BART).
+    its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a norm where they enter,
+    behind absolute positions (BART). `output_bias`: fixed biases of the logits, 0 in a new model (Marian, BART).
     """
 
     width: int = 64
@@ -55,7 +54,7 @@ class ModelOptions:
             divisors = [d for d in range(1, self.width + 1) if self.width % d == 0]
             near = sorted(sorted(divisors, key=lambda d: abs(d - self.heads))[:2])
             rule = f"does not divide model.width={self.width}; choose a divisor such as {' or '.join(map(str, near))}"
-            raise OptionError("heads", self.heads, f"{rule}, or set model.head_dim", "model")
+            raise OptionError("heads", self.heads, rule, "model")
 
     @property
     def head_size(self) -> int:

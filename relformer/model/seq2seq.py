@@ -159,8 +159,8 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
     options = ModelOptions(**config["model"])
     if options.one_vocabulary and source_vocabulary != target_vocabulary:
         raise UserError(
-            f"model.tie={options.tie} needs one vocabulary, but the source has {source_vocabulary} tokens and the target "
-            f"{target_vocabulary}; choose model.tie=decoder"
+            f"model.tie={options.tie} needs one vocabulary, but the source has {source_vocabulary} tokens and the "
+            f"target {target_vocabulary}; choose model.tie=decoder"
         )
     model = Seq2Seq(
         options,

@@ -1,10 +1,13 @@
 """Imported tokenizers: the same tokens for the same text, and the same text of the same tokens."""
 
+import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("transformers", reason="transformers is not installed: the extra hf")
 
@@ -12,8 +15,12 @@ from relformer.data.text.imported import Controls, ImportedTokenizer
 from relformer.data.vocabulary import restored
 from relformer.errors import UserError
 from relformer.hf.coders import coders_of
+from relformer.hf.command import import_run
+from relformer.training.trained import open_run
+from tests.hf.models import MARIAN as MODEL
 from tests.hf.tokenizers_made import TEXTS, bart_tokenizer, t5_tokenizer
 
+MARIAN = Path(__file__).parents[1] / "fixtures" / "marian"
 T5 = Controls(160, pad=0, start=0, eos=1)
 BART = Controls(345, pad=1, start=2, eos=2)
 
@@ -81,3 +88,49 @@ def test_controls_that_can_not_be_told_apart_are_refused() -> None:
         Controls(9, pad=1, start=0, eos=1)
     with pytest.raises(UserError, match="the eos token has id 9, outside a vocabulary of 9"):
         Controls(9, pad=1, start=0, eos=9)
+
+
+def marian_controls() -> Controls:
+    ids = json.loads((MARIAN / "vocab.json").read_text())
+    return Controls(len(ids), pad=ids["<pad>"], start=ids["<pad>"], eos=ids["</s>"])
+
+
+@pytest.mark.parametrize("row", json.loads((MARIAN / "expected.json").read_text()), ids=lambda row: row["text"][:12])
+def test_marian_as_sentencepiece_has_it(row: dict[str, Any]) -> None:
+    """Two models, one vocabulary that lacks some of their pieces; the numbers are MarianTokenizer's."""
+    controls = marian_controls()
+    for side, coder in zip(("source", "target"), coders_of(str(MARIAN), controls, controls), strict=True):
+        assert isinstance(coder, ImportedTokenizer)
+        ids = coder.encode(row["text"])
+        assert [*theirs_of(coder, ids), controls.eos] == row[side]
+        if side == "target" and coder.unknown not in ids:
+            assert coder.decode(ids) == row["decoded"].removesuffix("</s>")
+        assert restored(coder.state()).encode(row["text"]) == ids
+
+
+def test_marian_without_one_of_its_files(tmp_path: Path) -> None:
+    shutil.copy(MARIAN / "source.spm", tmp_path)
+    with pytest.raises(
+        UserError, match=r"the model has no target.spm; Marian's tokenizers need source.spm, target.spm"
+    ):
+        coders_of(str(tmp_path), marian_controls(), marian_controls())
+
+
+def test_a_marian_run_translates_text(tmp_path: Path) -> None:
+    import transformers
+
+    from relformer.translation.translator import Translator
+
+    controls = marian_controls()
+    special = {"pad_token_id": controls.pad, "decoder_start_token_id": controls.pad, "eos_token_id": controls.eos}
+    config = transformers.MarianConfig(**MODEL | special | {"vocab_size": controls.size}, num_beams=2)
+    shutil.copytree(MARIAN, tmp_path / "theirs")
+    transformers.MarianMTModel(config).save_pretrained(tmp_path / "theirs")
+    import_run(str(tmp_path / "theirs"), tmp_path / "run")
+    trained = open_run(str(tmp_path / "run"), ["decoding.max_length_base=6", "decoding.max_length_factor=0"])
+    assert {path.name for path in (tmp_path / "run").glob("*.json")} == {
+        "source_tokenizer.json",
+        "target_tokenizer.json",
+    }
+    found = Translator(trained, torch.device("cpu")).translate(["The red house", "", ">>fra<< a window."])
+    assert [len(each) for each in found] == [1, 0, 1]

@@ -47,7 +47,14 @@ def test_theirs_comes_back_to_the_bit(name: str, tmp_path: Path, monkeypatch: py
     assert theirs.state_dict().keys() == back.state_dict().keys()
     for key, tensor in theirs.state_dict().items():
         assert torch.equal(tensor, back.state_dict()[key]), key
-    kept = ("decoder_start_token_id", "pad_token_id", "eos_token_id", "feed_forward_proj", "scale_decoder_outputs", "d_kv")
+    kept = (
+        "decoder_start_token_id",
+        "pad_token_id",
+        "eos_token_id",
+        "feed_forward_proj",
+        "scale_decoder_outputs",
+        "d_kv",
+    )
     assert all(getattr(theirs.config, key) == getattr(back.config, key) for key in kept)
     one, other = (transformers.AutoTokenizer.from_pretrained(tmp_path / n) for n in ("theirs", "back"))
     assert [one(text).input_ids for text in TEXTS] == [other(text).input_ids for text in TEXTS]
@@ -63,7 +70,9 @@ def assert_equal(module: Seq2SeqModule, state: dict[str, torch.Tensor]) -> None:
         assert torch.equal(tensor, state[key]), key
 
 
-@pytest.mark.parametrize("overrides", [(), ("model.tie=inputs", "model.embedding_scale=none", "model.activation=geglu_tanh")])
+@pytest.mark.parametrize(
+    "overrides", [(), ("model.tie=inputs", "model.embedding_scale=none", "model.activation=geglu_tanh")]
+)
 @torch.no_grad()
 def test_ours_becomes_theirs_and_comes_back(overrides: tuple[str, ...], tmp_path: Path) -> None:
     import transformers
@@ -114,7 +123,9 @@ def test_a_vocabulary_of_whole_tokens_becomes_a_tokenizer(tmp_path: Path) -> Non
 
 
 def test_another_model_is_refused_with_all_that_differs(tmp_path: Path) -> None:
-    plain = module_of(tokenizer(), "encoding.scale=null", "cross_encoding.scale=null", "model.norm=post", "model.tie=decoder")
+    plain = module_of(
+        tokenizer(), "encoding.scale=null", "cross_encoding.scale=null", "model.norm=post", "model.tie=decoder"
+    )
     with pytest.raises(UserError) as fault:
         to_hf_t5(plain, tmp_path / "out")
     said = str(fault.value).splitlines()[1:]

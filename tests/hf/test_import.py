@@ -77,7 +77,11 @@ def generated(both: Both, count: int, **options: Any) -> tuple[list[list[int]], 
     given, source = both.given(count)
     with torch.no_grad():
         found = both.theirs.generate(
-            **given, do_sample=False, max_new_tokens=TOKENS, num_beams=options.get("beams", 1), **options.pop("theirs", {})
+            **given,
+            do_sample=False,
+            max_new_tokens=TOKENS,
+            num_beams=options.get("beams", 1),
+            **options.pop("theirs", {}),
         )
     eos = both.target.eos
     theirs = [row[: row.index(eos) + 1] if eos in row else row for row in found[:, 1:].tolist()]
@@ -116,7 +120,9 @@ def test_the_second_id_of_a_token_learns_nothing_and_the_first_all(tmp_path: Pat
     make("t5").save_pretrained(tmp_path)
     both = Both(tmp_path)
     with torch.enable_grad():
-        loss = both.ours(both.given(3)[1], torch.tensor([[1, 5, 6], [1, 7, 8], [1, 9, 4]])).log_softmax(-1)[..., 5].sum()
+        loss = (
+            both.ours(both.given(3)[1], torch.tensor([[1, 5, 6], [1, 7, 8], [1, 9, 4]])).log_softmax(-1)[..., 5].sum()
+        )
         loss.backward()
     gradient = both.ours.target_embedding.weight.grad
     assert gradient is not None and both.target.extra == 0
@@ -128,11 +134,11 @@ def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
 
     odd = transformers.BartConfig(**BART | {"decoder_attention_heads": 2})
     transformers.BartForConditionalGeneration(odd).save_pretrained(tmp_path / "heads")
-    with pytest.raises(UserError, match="decoder_attention_heads=2: relformer has one model.heads for both stacks"):
+    with pytest.raises(UserError, match=r"decoder_attention_heads=2: relformer has one model.heads for both stacks"):
         from_hf(str(tmp_path / "heads"))
     other = transformers.T5Config(**T5 | {"layer_norm_epsilon": 1e-3})
     transformers.T5ForConditionalGeneration(other).save_pretrained(tmp_path / "norm")
-    with pytest.raises(UserError, match="layer_norm_epsilon=0.001"):
+    with pytest.raises(UserError, match=r"layer_norm_epsilon=0.001"):
         from_hf(str(tmp_path / "norm"))
     transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=9)).save_pretrained(
         tmp_path / "gpt"
@@ -145,5 +151,7 @@ def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_transformers_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"^models of the hub need transformers; install it: pip install 'relformer\[hf\]'$"):
+    with pytest.raises(
+        UserError, match=r"^models of the hub need transformers; install it: pip install 'relformer\[hf\]'$"
+    ):
         from_hf("hf:google-t5/t5-small")

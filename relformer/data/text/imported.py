@@ -1,7 +1,7 @@
 """A tokenizer from elsewhere, whose vocabulary has control tokens of its own among the others.
 
-Padding, the start of a target and the end of a sequence take our ids 0, 1 and 2; the other tokens follow in their order.
-Two of the three may be one token there: a target starts with padding (T5, Marian) or with the end (BART). Then one of our
+Padding, the start of a target and the end of a sequence take our ids 0, 1 and 2; the others follow in their order. Two
+of the three may be one token there: a target starts with padding (T5, Marian) or with the end (BART). Then one of our
 control ids is a second one of that token, `Controls.extra`: a model gives it the same row and bars it from its output.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import BOS, PAD, SPECIAL
@@ -64,8 +64,8 @@ class ImportedTokenizer:
     Args:
         text: the library's tokenizer.
         prefix: foreign ids before every text (BART's `<s>`).
-        names: tokens by foreign id where the library numbers its own otherwise (Marian has a model for each side and one
-            vocabulary for both); what is not among them is unknown.
+        names: tokens by foreign id where the library numbers its own otherwise (Marian has a model for each side and
+            one vocabulary for both); what is not among them is unknown.
 
     Raises:
         UserError: the library's vocabulary is not that of the model.
@@ -79,19 +79,17 @@ class ImportedTokenizer:
         self.text, self.controls, self.prefix, self.names = text, controls, list(prefix), names
         own = text.tokens[len(SPECIAL) :]
         called = list(own if names is None else names)
+        if names is not None and (text.unknown is None or own[text.unknown - len(SPECIAL)] not in called):
+            raise UserError("the vocabulary has no token for what is unknown to its sentencepiece model")
         if len(called) > controls.size:
             raise UserError(f"a tokenizer of {len(called)} tokens does not go with a model of {controls.size}")
         self.called = [*called, *(f"<unused_{number}>" for number in range(len(called), controls.size))]
         self.tokens = (*SPECIAL, *(self.called[row] for row in controls.rows[len(SPECIAL) :]))
-        unknown = None if text.unknown is None else own[text.unknown - len(SPECIAL)]
-        row = {token: number for number, token in enumerate(self.called)}
-        rows = range(len(own)) if names is None else [row.get(token, row.get(unknown or "", -1)) for token in own]
-        if min(rows) < 0:
-            raise UserError("the vocabulary lacks tokens of its sentencepiece model, and the unknown token as well")
-        self.found = [controls.ours[row] for row in rows]
-        self.unknown = None if text.unknown is None else self.found[text.unknown - len(SPECIAL)]
+        self.ids = None if names is None else dict(zip(names, controls.ours, strict=False))
+        unknown = None if text.unknown is None else self.called.index(own[text.unknown - len(SPECIAL)])
+        self.unknown = None if unknown is None else controls.ours[unknown]
         self.before = [controls.ours[number] for number in prefix]
-        self.joiner: tuple[int, ...] = () if prefix else tuple(self.ours(text.joiner))
+        self.joiner: tuple[int, ...] = () if prefix or names else tuple(self.ours(text.joiner))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored_import, (self.state(),)
@@ -101,7 +99,7 @@ class ImportedTokenizer:
 
     def ours(self, ids: Iterable[int]) -> list[int]:
         """Our ids of the library's plus `Tokenizer`'s shift."""
-        return [self.found[number - len(SPECIAL)] for number in ids]
+        return [self.controls.ours[number - len(SPECIAL)] for number in ids]
 
     def encode(self, text: str) -> list[int]:
         """Raises UserError where the text is not Unicode, or spells a control token."""
@@ -109,7 +107,12 @@ class ImportedTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Raises UserError as `encode`."""
-        found = [self.before + self.ours(ids) for ids in self.text.encode_batch(texts)]
+        if self.ids is None:
+            bare = [self.ours(ids) for ids in self.text.encode_batch(texts)]
+        else:
+            known, unknown = self.ids, cast(int, self.unknown)
+            bare = [[known.get(piece, unknown) for piece in pieces] for pieces in self.text.pieces_batch(texts)]
+        found = [self.before + ids for ids in bare]
         for text, ids in zip(texts, found, strict=True):
             spelt = [number for number in ids[len(self.before) :] if number < len(SPECIAL)]
             if spelt:

@@ -276,9 +276,10 @@ def refuse_sampler(model: Seq2Seq) -> None:
 
 def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     sizes = (len(corpus.source_vocabulary), len(corpus.target_vocabulary)) if corpus else (3, 3)
-    if corpus and config.model.tie == "all" and corpus.source_vocabulary is not corpus.target_vocabulary:
+    one = config.model.tie in ("inputs", "all")
+    if corpus and one and corpus.source_vocabulary.tokens != corpus.target_vocabulary.tokens:
         rule = "needs one vocabulary for both sides (of text: data.tokenizer.joint=true); choose decoder"
-        raise OptionError("tie", "all", rule, "model")
+        raise OptionError("tie", config.model.tie, rule, "model")
     model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *sizes)
     if corpus is not None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))

@@ -14,6 +14,8 @@ from relformer.faults import VARIABLE, arm
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
+       relformer import PATH to=FOLDER      a T5, BART or Marian of the Hugging Face hub, or of a folder, as a run
+       relformer export RUN hf=FOLDER       a run with T5's options as a T5 of transformers
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
@@ -108,6 +110,20 @@ def translate(arguments: list[str]) -> None:
     translate_run(arguments[0], arguments[1:])
 
 
+def import_model(arguments: list[str]) -> None:
+    from relformer.hf.command import import_command
+
+    import_command(arguments)
+
+
+def export(arguments: list[str]) -> None:
+    if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
+        raise UserError("export needs a run: relformer export runs/.../STAMP hf=FOLDER")
+    from relformer.hf.command import export_command
+
+    export_command(arguments[0], arguments[1:])
+
+
 def data(arguments: list[str]) -> None:
     from relformer.config import compose, plain, prepare
     from relformer.data.survey import survey
@@ -188,6 +204,8 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
     "translate": translate,
+    "import": import_model,
+    "export": export,
     "data": data,
     "report": report,
     "compare": compare,

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relformer.encodings.parameters import Law, constant, with_law, xavier_uniform
 from relformer.model.dropout import dropout
-from relformer.model.options import ModelOptions
+from relformer.model.options import GATED, ModelOptions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "reglu": F.relu,
-    "geglu": F.gelu,
-    "swiglu": F.silu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 Branch = Callable[[Tensor], Tensor]
 
@@ -51,11 +51,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
-        gated = options.activation.endswith("glu")
-        self.activation = ACTIVATIONS[options.activation]
-        self.inner = Linear(options.width, options.feedforward)
-        self.gate = Linear(options.width, options.feedforward) if gated else None
-        self.outer = Linear(options.feedforward, options.width)
+        self.activation = ACTIVATIONS[GATED.get(options.activation, options.activation)]
+        inwards = partial(Linear, options.width, options.feedforward, bias=options.feedforward_bias)
+        self.inner = inwards()
+        self.gate = inwards() if options.gated else None
+        self.outer = Linear(options.feedforward, options.width, bias=options.feedforward_bias)
         self.dropout = options.feedforward_dropout
 
     def forward(self, x: Tensor) -> Tensor:

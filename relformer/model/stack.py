@@ -61,6 +61,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.slot = slot
         self.dropout = options.dropout
+        self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
         self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
@@ -70,7 +71,8 @@ class Encoder(nn.Module):
         batch, length = tokens.shape
         positions = self.slot.positions(length, batch, x.device) if given is None else given
         length = length if given is None else int(given.max()) + 1
-        x = dropped(self.slot.first.embed(x, tokens, positions), self.dropout, self.training)
+        x = self.embedding_norm(self.slot.first.embed(x, tokens, positions))
+        x = dropped(x, self.dropout, self.training)
         placed = self.slot.place(positions, positions, positions, length, x.device)
         states = x
         for layer, where in zip(self.layers, placed, strict=True):
@@ -84,6 +86,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.slot, self.cross = slot, cross
         self.dropout = options.dropout
+        self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
         self.layers = nn.ModuleList(DecoderLayer(options, backend) for _ in range(options.decoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
@@ -110,7 +113,7 @@ class Decoder(nn.Module):
         new = part(cache.positions, cache.length, stop) if cache.length else seen
         if isinstance(cache.positions, range) and cache.tables is None and queries < cache.planned:
             cache.tables = self.slot.tables(cache.positions, x.device)
-        x = dropped(self.slot.first.embed(x, tokens, new), self.dropout, self.training)
+        x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
         placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
         beams = rows // len(cache.encoded.states)
         asking = abreast(new, beams, x.device)

@@ -110,6 +110,10 @@ class DeBERTa(RelativeRows):
         self.absolute = layer >= layers - absolute_last
         self.deberta_positions = parameter(drawn, max_length, width) if absolute_last else None
 
+    def acts(self, hook: str) -> bool:
+        idle = {"project": not self.shared_projections, "query_input": not (self.own_layer and self.absolute)}
+        return super().acts(hook) and not idle.get(hook, False)
+
     def scale(self, head_dim: int) -> float:
         return float((head_dim * len(self.terms)) ** -0.5)
 

@@ -13,11 +13,11 @@ import torch
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import SLOTS, conf_dir, update
+from relformer.config import SLOTS, update
 from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
-from relformer.registry import did_you_mean
+from relformer.presets import preset
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
 from relformer.training.sealing import read_step, refuse_damaged
@@ -160,7 +160,7 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
         config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
     OmegaConf.set_struct(config, True)
     for choice in [o for o in overrides if o.startswith("decoding=")]:
-        config.decoding = OmegaConf.merge(config.decoding, decoding_preset(choice.removeprefix("decoding=")))
+        config.decoding = OmegaConf.merge(config.decoding, preset("decoding", choice.removeprefix("decoding=")))
     overrides = [o for o in overrides if not o.startswith("decoding=")]
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
@@ -172,22 +172,6 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     if type(config.average) is not int or config.average < 1:
         raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")
     return config
-
-
-def decoding_preset(name: str) -> DictConfig:
-    """What `conf/decoding/NAME.yaml` sets.
-
-    Raises:
-        UserError: there is no such file.
-    """
-    folder = conf_dir() / "decoding"
-    names = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in names:
-        raise UserError(f"no decoding {name!r}{did_you_mean(name, names)}\n  decoding: {', '.join(names)}")
-    preset = OmegaConf.load(folder / f"{name}.yaml")
-    assert isinstance(preset, DictConfig)
-    del preset["defaults"]
-    return preset
 
 
 def typed(config: DictConfig, part: str) -> bool:

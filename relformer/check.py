@@ -109,6 +109,7 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     threads = config.hardware.threads
     if threads is not None and threads < 1:
         yield OptionError("threads", threads, "must be at least 1, or null for a share of the cores", "hardware")
+    yield from reliability_faults(config)
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:
@@ -125,6 +126,14 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
+
+
+def reliability_faults(config: DictConfig) -> Iterator[UserError]:
+    timeout, requeue = config.reliability.timeout, config.reliability.requeue
+    if timeout <= 0:
+        yield OptionError("timeout", timeout, "must be a positive number of seconds", "reliability")
+    if requeue and config.resume != "auto":
+        yield OptionError("requeue", requeue, "needs resume=auto, or the job would begin afresh", "reliability")
 
 
 def sweep_faults(config: DictConfig) -> Iterator[UserError]:

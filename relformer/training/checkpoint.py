@@ -43,7 +43,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             with replacing(path, step) as temporary:
                 write_sealed(checkpoint, temporary, step)
                 if path.name == LAST:
-                    self.keep(path)
+                    self.keep(path, step)
         except OSError as error:
             said = f"the checkpoint of step {step} was not written to {path}: {error.strerror or error}"
             if self.on_full == "go_on" and error.errno in NO_ROOM:
@@ -57,9 +57,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             with suppress(OSError):  # it is there from the first checkpoint on, and that is what counts
                 write_text(path.parent.parent / CHECKPOINTED, f"{step}\n")
 
-    def keep(self, path: Path) -> None:
-        """Make `path` the previous one as well, unless it is damaged: then the previous one is the better."""
-        if path.exists() and (path in self.sound or damage(path) is None):
+    def keep(self, path: Path, step: int) -> None:
+        """Make `path` the previous one as well, unless it is damaged or of this step too: then the one before is the
+        better."""
+        if path.exists() and (path in self.sound or damage(path) is None) and read_step(path) != step:
             previous = path.with_name(PREVIOUS)
             try:
                 with replacing(previous) as temporary:

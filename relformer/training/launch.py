@@ -25,6 +25,8 @@ from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
+from relformer.processes import is_first_rank
+from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import refuse_occupied, where_to_start
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
@@ -40,6 +42,13 @@ NOISE = (
     ".*lr_scheduler.step.*",
     ".*barrier\\(\\): using the device under current context.*",
 )
+
+
+class PastHydra(BaseException):
+    """A run's fault on its way to the command line: Hydra would print all overrides before the one sentence."""
+
+    def __init__(self, fault: UserError) -> None:
+        self.fault = fault
 
 
 def launch(arguments: list[str]) -> None:
@@ -80,11 +89,17 @@ def launch(arguments: list[str]) -> None:
             overrides += more
             sys.argv += more
             config = compose(overrides)
-        if is_first_rank():
-            prepare_directory(config)
-            keep_match(asked)
         quiet()
-        entry()
+        lock = prepare_directory(config) if is_first_rank() else None
+        try:
+            if lock is not None:
+                keep_match(asked)
+            entry()
+        except PastHydra as passed:
+            raise passed.fault from None
+        finally:
+            if lock is not None:
+                lock.release()
 
 
 def slots_chosen(overrides: Sequence[str]) -> list[str]:
@@ -142,17 +157,15 @@ def sweep_each(sweeps: list[list[str]]) -> None:
         raise UserError("\nerror: ".join(faults))
 
 
-def is_first_rank() -> bool:
-    return all(os.environ.get(variable, "0") == "0" for variable in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def prepare_directory(config: DictConfig) -> None:
-    """Refuse a directory that holds another run, and make a free one: Hydra writes into it before training starts.
+def prepare_directory(config: DictConfig) -> RunLock:
+    """Refuse a directory that holds another run, and make and lock a free one: Hydra writes into it before training
+    starts.
 
     Raises:
-        UserError: it is taken, holds a checkpoint of other options, or can't be made.
+        UserError: it is taken or in use, holds a checkpoint of other options, or can't be made.
     """
     directory = Path(config.hydra.run.dir)
+    refuse_running(directory)
     refuse_occupied(config.resume, directory)
     start = where_to_start(config.resume, directory)
     if start.checkpoint is not None:
@@ -162,8 +175,15 @@ def prepare_directory(config: DictConfig) -> None:
     remove_leftovers(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(directory)
     except OSError as error:
         raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+    try:
+        refuse_occupied(config.resume, directory)  # by one that began since, and has ended
+    except UserError:
+        lock.release()
+        raise
+    return lock
 
 
 def flags(parsed: Namespace) -> list[str]:
@@ -192,7 +212,10 @@ def entry(config: DictConfig) -> Any:
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)
-    return train(config)
+    try:
+        return train(config)
+    except UserError as fault:
+        raise PastHydra(fault) from None
 
 
 def quiet() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from signal import SIGUSR1
 from typing import Any
 
 import lightning.pytorch as pl
@@ -22,21 +22,28 @@ from relformer.data.planning import ByTokens
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
+from relformer.data.workers import workers_explained
 from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
+from relformer.processes import is_first_rank
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
+from relformer.training.callbacks.last_checkpoint import LastCheckpoint
+from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint
+from relformer.training.loggers import Goal, build_loggers, finish, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
+from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
+from relformer.training.signals import Interrupted, signals
+from relformer.training.slurm import requeue
 from relformer.training.threads import share_cores
 
 logger = logging.getLogger("relformer")
@@ -45,15 +52,26 @@ logger = logging.getLogger("relformer")
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
     exit_code = 1
+    signals.last_words = finish
+    watch = Watch(config.reliability.timeout, signals)
     try:
-        metrics = _train(config)
+        with watch.explained(), workers_explained(config.data.workers):
+            metrics = _train(config, watch)
         exit_code = 0
         return metrics
+    except Interrupted as interrupted:
+        exit_code = int(interrupted.code or 0)
+        if is_first_rank():
+            say_interrupted(Path(config.paths.run_dir), interrupted)
+            if interrupted.number == SIGUSR1 and config.reliability.requeue:
+                requeue()
+        raise
     finally:
+        watch.end(exit_code == 0)
         finish(exit_code)
 
 
-def _train(config: DictConfig) -> dict[str, Any]:
+def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     start, changes = where_to_start(config.resume, run_dir), {}
     options = plain(config, "data")["data"]
@@ -61,11 +79,11 @@ def _train(config: DictConfig) -> dict[str, Any]:
     if start.checkpoint is not None:
         changes = changes_of(start.checkpoint, config)
         refuse_other_data(start.checkpoint, corpus)
-    data = DataModule(corpus, common_options(options), config.seed)
-    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
+    data = DataModule(corpus, common_options(options), config.seed, config.reliability.timeout)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"), watch)
     share_cores(trainer.num_devices, config.hardware.threads)
     if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
-        trainer.callbacks.append(ChangedOptimizer())  # type: ignore[attr-defined]
+        trainer.callbacks.insert(0, ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
     parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
     module = Seq2SeqModule(parts)
@@ -74,24 +92,17 @@ def _train(config: DictConfig) -> dict[str, Any]:
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, start, changes))
-    try:
-        trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
-    except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
-        say_interrupted(trainer, run_dir)
-        sys.exit(143 if trainer.received_sigterm else 130)
-    if trainer.received_sigterm:
-        say_interrupted(trainer, run_dir)
-        sys.exit(143)
+    watch.start(trainer, config.data.workers)
+    trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
 
 
-def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
+def say_interrupted(run_dir: Path, interrupted: Interrupted) -> None:
     """Where an interrupted run stands, and how it goes on."""
-    if trainer.is_global_zero:
-        last = run_dir / "checkpoints" / LAST
-        kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-        logger.info("interrupted at step %d; %s", trainer.global_step, kept)
-        logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
+    last = run_dir / "checkpoints" / LAST
+    kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
+    logger.info("interrupted by %s; %s", interrupted.number.name, kept)
+    logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
@@ -123,7 +134,7 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
-def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch: Watch) -> pl.Trainer:
     """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
     goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
@@ -137,11 +148,15 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
-    return instantiate(
+    callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
+    callbacks.sort(key=lambda each: isinstance(each, LastCheckpoint))  # it holds what the others have just done
+    last = next((each for each in callbacks if isinstance(each, LastCheckpoint)), None)
+    last = last or LastCheckpoint(str(run_dir / "checkpoints" / LAST))  # for a signal alone
+    trainer: pl.Trainer = instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
-        callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
+        callbacks=[*callbacks, Stopping(signals, watch, last.save)],
         plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
@@ -150,6 +165,8 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+    trainer._signal_connector = OwnSignals(trainer)
+    return trainer
 
 
 def describe(
@@ -298,4 +315,6 @@ def closing(
     ]
     if config.logger.name == "wandb":
         lines.append(f"browse      {run_hint(Path(config.paths.log_dir))}")
+        if parts := sync_hint(Path(config.paths.log_dir), run_dir):
+            lines.append(f"upload      {parts}   (the parts of this run, the oldest first)")
     return "\n".join(lines)

@@ -67,7 +67,9 @@ def stopped_at(run: Path, place: str, *overrides: str) -> None:
 
 def same(run: Path, whole: Path) -> None:
     assert unequal(rows(run), rows(whole)) == []
-    for name in ("last.ckpt", "best.ckpt", "previous.ckpt"):
+    names = [{path.name for path in each.glob("checkpoints/*")} for each in (run, whole)]
+    assert names[0] == names[1] >= {"last.ckpt", "best.ckpt", "previous.ckpt"}
+    for name in names[0]:
         assert unequal(state(run / "checkpoints" / name), state(whole / "checkpoints" / name)) == [], name
     assert not list(run.rglob("*.tmp*"))
 
@@ -117,6 +119,8 @@ def test_a_longer_run_goes_on_from_the_trained_weights_not_from_their_average(tm
     run_once(tmp_path / "long", *options)
     run_once(tmp_path / "run", *options, "trainer.max_steps=12")
     run_once(tmp_path / "run", *options)
-    assert unequal(rows(tmp_path / "run"), rows(tmp_path / "long")) == []
+    figures = [rows(tmp_path / each) for each in ("run", "long")]
+    trained = [{key: value for key, value in each.items() if key[1] == "train/loss"} for each in figures]
+    assert len(trained[0]) == 24 and unequal(*trained) == []
     ends = [state(tmp_path / each / "checkpoints" / "last.ckpt") for each in ("run", "long")]
     assert [key for key in unequal(*ends) if not key.startswith("/loops/")] == []

@@ -1,4 +1,4 @@
-"""The checkpoint a stopped run goes on from."""
+"""The checkpoint a run goes on from, and the validation that it may still owe."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from relformer.errors import OptionError
 
 
 class LastCheckpoint(Checkpoint):
-    """Saves `path` every n optimizer steps, and where a validation is due after the step, behind that.
+    """Saves `path` every so many optimizer steps, before each validation and at the end: while the model is looked at,
+    all that was learned is on disk. Runs on every rank.
 
-    Lightning's ModelCheckpoint saves before: a run that is killed in the validation goes on without it, so that the
-    best checkpoint and early stopping miss a figure. Runs on every rank, behind all other callbacks.
+    A run that goes on from before a validation makes it first: Lightning would leave it out, and the best checkpoint
+    and early stopping would miss a figure.
     """
 
     def __init__(self, path: str, every_n_train_steps: int = 250) -> None:
@@ -22,26 +23,29 @@ class LastCheckpoint(Checkpoint):
             rule = "must be at least 1"
             raise OptionError("every_n_train_steps", every_n_train_steps, rule, "callbacks.last_checkpoint")
         self.path, self.every_n_train_steps = Path(path), every_n_train_steps
-        self.saved = 0
-        """The step of the last save: several batches may make a step."""
+        self.saved = -1
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.saved = trainer.global_step
+        loop = trainer.fit_loop.epoch_loop
+        if loop.restarted_on_train_batch_end and validated_after(trainer):
+            first, trainer.validating = trainer._logger_connector._first_loop_iter, True
+            loop.val_loop.restarting = False
+            loop.val_loop.run()
+            trainer.training, trainer._logger_connector._first_loop_iter = True, first
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
-        if not validation_due(trainer):
-            self.keep(trainer)
+        step = trainer.global_step
+        if step % self.every_n_train_steps == 0 or step == trainer.max_steps or validated_after(trainer):
+            self.save(trainer)
 
-    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        if trainer.state.fn == "fit":
-            self.keep(trainer)
-
-    def keep(self, trainer: Trainer) -> None:
-        if trainer.global_step % self.every_n_train_steps == 0 and trainer.global_step > self.saved:
+    def save(self, trainer: Trainer) -> None:
+        """Once a step."""
+        if trainer.global_step != self.saved:
             self.saved = trainer.global_step
             trainer.save_checkpoint(self.path, weights_only=False)
 
 
-def validation_due(trainer: Trainer) -> bool:
-    """Whether a validation follows the batch just trained, before the next one."""
-    return (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_batch) == 0  # type: ignore[arg-type]
+def validated_after(trainer: Trainer) -> bool:
+    """Whether a validation follows the batch just trained."""
+    return (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_batch or 1) == 0

@@ -14,6 +14,7 @@ from relformer.faults import VARIABLE, arm
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
+       relformer export RUN to=FOLDER       a run as a folder to keep or send; format=torch_export: graphs to deploy
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
@@ -96,6 +97,14 @@ def translate(arguments: list[str]) -> None:
     translate_run(arguments[0], arguments[1:])
 
 
+def export(arguments: list[str]) -> None:
+    if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
+        raise UserError("export needs a run: relformer export runs/.../STAMP to=FOLDER")
+    from relformer.export.command import export_command
+
+    export_command(arguments)
+
+
 def data(arguments: list[str]) -> None:
     from relformer.config import compose, plain, prepare
     from relformer.data.survey import survey
@@ -176,6 +185,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "evaluate": evaluate,
     "translate": translate,
+    "export": export,
     "data": data,
     "report": report,
     "compare": compare,
@@ -185,6 +195,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "encodings": encodings,
 }
 
-RUN_MODELS = {"train", "evaluate", "translate", "probe", "benchmark"}
+RUN_MODELS = {"train", "evaluate", "translate", "export", "probe", "benchmark"}
 
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # our messages for configuration, full tracebacks for faults

@@ -68,7 +68,7 @@ def trace_calls(model: Seq2Seq, source: Tensor, target: Tensor) -> list[Traced]:
         with still(model), densely(model), watch(model, lambda *seen: calls.append(seen)):
             model(source, target)
             return [
-                parts(role, number, call, content(found[role, number], inputs, memory[0], role, call))
+                taken_apart(role, number, call, content(found[role, number], inputs, memory[0], role, call))
                 for role, number, call in calls
             ]
     finally:
@@ -83,13 +83,14 @@ def content(attention: Attention, inputs: dict[nn.Module, Tensor], memory: Tenso
     return attention.split(attention.query(x)) @ attention.split(attention.key(y)).mT * call.scale
 
 
-def parts(role: Role, number: int, call: Call, content: Tensor) -> Traced:
+def taken_apart(role: Role, number: int, call: Call, content: Tensor) -> Traced:
     logits = call.logits()
     mask = torch.zeros_like(logits)
     if call.keep is not None:
         mask = mask.masked_fill(~call.keep, torch.finfo(mask.dtype).min)
-    split = (content, logits - content, mask, call.weights())
-    return Traced(role, number, *(part[0].float().cpu() for part in split))
+    parts = (content, logits - content, mask, call.weights())
+    content, position, mask, weights = (part[0].float().cpu() for part in parts)
+    return Traced(role, number, content, position, mask, weights)
 
 
 @contextmanager

@@ -51,6 +51,8 @@ class PositionalEncoding(nn.Module):
     length_dependent: bool = False
     """Whether `Span.length` changes the formula (dynamic NTK, LongRoPE): other padding, or another limit of a
     generation, then gives other numbers, and cached decoding equals a full pass planned for the same length."""
+    by_token: tuple[str, ...] = ()
+    """Parameters with a row for each token id."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -156,6 +158,11 @@ class PositionalEncoding(nn.Module):
             return None
         with torch.autocast(span.device.type, enabled=False):
             return self.table(span.relative.distance)
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """The parameter `name` out of a trained encoding of the same class with other sizes, as `init_from` asks for
+        it; None where it has to be drawn anew."""
+        return None
 
     def constant(self, name: str, value: Tensor) -> None:
         """Keep a fixed tensor: it follows the module's device, never its dtype, and is not in the state dict."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter
 from relformer.encodings.precision import precise
+from relformer.encodings.resizing import reread
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -47,6 +48,13 @@ class CoPE(PositionalEncoding):
         if p_max < 2:
             raise OptionError("p_max", p_max, "must be at least 2: one row of the table is no position")
         self.count_rows = parameter(constant(0.0), p_max, head_dim)
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Every count as it was: those beyond the old table get its last row."""
+        assert isinstance(old, CoPE)
+        new, trained = self.count_rows, old.count_rows
+        count = torch.arange(max(len(new), len(trained)))
+        return reread(new, trained, *(count.clamp(max=len(table) - 1) for table in (new, trained)))
 
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None

@@ -123,9 +123,10 @@ def refuse_open(encoding: PositionalEncoding, q_positions: Positions | None, que
             "batch, device), then pass q_positions=positions, k_positions=positions"
         )
     if q_positions is None and queries != keys:
+        first = max(keys - queries, 0)
         raise UserError(
             f"{queries} queries and {keys} keys: say where the queries stand, such as "
-            f"q_positions=range({max(keys - queries, 0)}, {max(keys - queries, 0) + queries}) for the last of a sequence"
+            f"q_positions=range({first}, {first + queries}) for the last of a sequence"
         )
     for hook in ("query_input", "key_input", "project"):
         if encoding.acts(hook):

@@ -172,6 +172,10 @@ def prepare_directory(config: DictConfig) -> RunLock:
         from relformer.training.differences import changes_of
 
         changes_of(start.checkpoint, config)
+    elif config.init_from is not None:
+        from relformer.training.initialise import check_initialisation
+
+        check_initialisation(config)
     remove_leftovers(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)

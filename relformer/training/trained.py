@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
+from safetensors.torch import load_model
 
 from relformer.config import SLOTS, update
 from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
 from relformer.presets import preset
+from relformer.training.exported import WEIGHTS, is_exported
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
 from relformer.training.sealing import read_step, refuse_damaged
@@ -46,7 +48,8 @@ class TrainedRun:
     @property
     def title(self) -> str:
         which = f"average of {self.averaged} checkpoints to" if self.averaged > 1 else f"{self.path.stem} checkpoint"
-        return f"{self.directory.parent.name}/{self.directory.name}, {which} (step {read_step(self.path)})"
+        place = self.directory.resolve()
+        return f"{place.parent.name}/{place.name}, {which} (step {read_step(self.path)})"
 
 
 def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
@@ -69,9 +72,7 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
         refuse_foreign_code(config)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     slots = {slot: content[slot] for slot in SLOTS if slot in content}
-    module = Seq2SeqModule.load_from_checkpoint(
-        path, map_location="cpu", weights_only=True, config=read_config(path) | slots
-    )
+    module = load_module(path, read_config(path) | slots)
     if content["average"] > 1:
         if path == Path(run):
             raise OptionError(
@@ -86,8 +87,24 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     return TrainedRun(path, directory, content, module, content["average"])
 
 
+def load_module(path: Path, config: dict[str, Any]) -> Seq2SeqModule:
+    """The module of a checkpoint, or of an exported folder's weights."""
+    if is_exported(path):
+        module = Seq2SeqModule(config)
+        load_model(module.model, path)
+        return module
+    return Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True, config=config)
+
+
 def checkpoint_of(run: Path, which: str) -> Path:
-    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself."""
+    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself, and for an
+    exported folder its weights."""
+    if (weights := run / WEIGHTS).is_file():
+        if which != "last":
+            raise OptionError(
+                "checkpoint", which, f"is not in {run}, which was exported with one; leave it out", "eval"
+            )
+        return weights
     if run.suffix == ".ckpt" and run.is_file():
         return run
     if which not in ("last", "best_val"):

@@ -113,5 +113,3 @@ def test_padding_is_masked() -> None:
         if call.slot != "decoder":
             assert (call.mask[..., SOURCE:] < -1e30).all() and not call.mask[..., :SOURCE].any()
             assert not call.weights[..., SOURCE:].any()
-
-

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from relformer.encodings.precision import unlowered
 from relformer.encodings.span import Positions, Span
 from relformer.errors import UserError
 
@@ -149,14 +150,14 @@ class PositionalEncoding(nn.Module):
         table = self.tabulated(span) if whole is None else span.relative.columns(whole)
         if not self.overrides("prepare"):
             return span if table is None else replace(span, table=table)
-        with torch.autocast(span.device.type, enabled=False):
+        with unlowered(span.device):
             return replace(span, prepared=self.prepare(span), table=table)
 
     def tabulated(self, span: Span) -> Tensor | None:
         """This instance's table for the distances of a span, or None where it acts otherwise: (H, R)."""
         if not self.acts("table"):
             return None
-        with torch.autocast(span.device.type, enabled=False):
+        with unlowered(span.device):
             return self.table(span.relative.distance)
 
     def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter
-from relformer.encodings.precision import precise
+from relformer.encodings.precision import precise, unlowered
 from relformer.encodings.resizing import reread
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
@@ -61,7 +61,7 @@ class CoPE(PositionalEncoding):
     ) -> Tensor:
         counted = (span.relative.pairs >= 0)[:, None]
         counted = counted if keep is None else counted & keep
-        with torch.autocast(scores.device.type, enabled=False):
+        with unlowered(scores.device):
             gates = precise(scores).sigmoid() * counted
             count = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.count_rows) - 1)  # (B, H, Q, K)
             below = count.detach().floor()

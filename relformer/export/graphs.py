@@ -94,8 +94,8 @@ def export_graphs(trained: TrainedRun, to: Path, length: int) -> Iterator[str]:
         worst = difference(model, folder, length)
         if worst > TOLERANCE:
             raise UserError(
-                f"the graphs give logits that differ from the model's by {worst:.2g}, more than {TOLERANCE:g}; it draws "
-                "at random in evaluation, or torch.export has a fault with it"
+                f"the graphs give logits that differ from the model's by {worst:.2g}, more than {TOLERANCE:g}; the "
+                "encoding draws at random in evaluation, or torch.export has a fault with it"
             )
     yield f"graphs      {to}/encoder.pt2, {to}/decoder.pt2, for {length} positions a side; the usage is in README.md"
     yield f"checked     reloaded, on batches of 1 to 5: logits differ by {worst:.2g} at most"

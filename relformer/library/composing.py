@@ -17,8 +17,7 @@ def compose(overrides: Sequence[str] = (), *, checked: bool = False, config_dir:
         config_dir: a folder of one's own YAML, laid out like `conf/`.
 
     Raises:
-        UserError: an unknown key or option with the nearest known one, a value of the wrong type, or a list of values to
-            sweep.
+        UserError: an unknown key or option with the nearest known one, a value of the wrong type, or a list of values.
     """
     from omegaconf import open_dict
 

@@ -131,6 +131,10 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield UserError(f"on_full={config.on_full} is not one of stop, go_on")
     if type(config.resume_changed) is not bool:
         yield UserError(f"resume_changed={config.resume_changed} is not true or false")
+    if type(config.init_strict) is not bool:
+        yield UserError(f"init_strict={config.init_strict} is not true or false")
+    if config.init_from is not None and not isinstance(config.init_from, str):
+        yield UserError(f"init_from={config.init_from} is not a path; give a run, a checkpoint, a folder, or hf:NAME")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     yield from sweep_faults(config)

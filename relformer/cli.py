@@ -15,6 +15,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
        relformer translate RUN [options]    lines to lines: input=FILE output=FILE decoding=beam (- is stdin, stdout)
        relformer import PATH to=FOLDER      a T5, BART or Marian of the Hugging Face hub, or of a folder, as a run
+       relformer export RUN to=FOLDER       a run as a folder to keep or send; format=torch_export: graphs to deploy
        relformer export RUN hf=FOLDER       a run with T5's options as a T5 of transformers
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
@@ -118,10 +119,15 @@ def import_model(arguments: list[str]) -> None:
 
 def export(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
-        raise UserError("export needs a run: relformer export runs/.../STAMP hf=FOLDER")
-    from relformer.hf.command import export_command
+        raise UserError("export needs a run: relformer export runs/.../STAMP to=FOLDER")
+    if any(argument.startswith("hf=") for argument in arguments):
+        from relformer.hf.command import export_command as export_hf
 
-    export_command(arguments[0], arguments[1:])
+        export_hf(arguments[0], arguments[1:])
+        return
+    from relformer.export.command import export_command
+
+    export_command(arguments)
 
 
 def data(arguments: list[str]) -> None:
@@ -215,6 +221,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "encodings": encodings,
 }
 
-RUN_MODELS = {"train", "evaluate", "translate", "probe", "benchmark"}
+RUN_MODELS = {"train", "evaluate", "translate", "export", "probe", "benchmark"}
 
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # our messages for configuration, full tracebacks for faults

@@ -29,6 +29,7 @@ from yaml import YAMLError
 
 from relformer.errors import UserError
 from relformer.names import path_element
+from relformer.presets import conf_dir as conf_dir
 from relformer.registry import did_you_mean, load_plugins
 from relformer.schema import register_schemas
 
@@ -43,13 +44,6 @@ USERS_FAULTS = ("MisconfigurationException", "InstantiationException")
 """What Lightning and Hydra raise for options and paths that they do not know."""
 SEARCH_PATH = "hydra.searchpath"
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
-
-
-def conf_dir() -> Path:
-    """The shipped configuration: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).parent
-    inside = package / "conf"
-    return inside if (inside / "train.yaml").exists() else package.parent / "conf"
 
 
 def run_stamp(restarts: bool) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from relformer.encodings import PositionalEncoding, Span
+from relformer.encodings.precision import unlowered
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Call:
         """Table and bias of the encoding for all pairs: broadcastable to (B, H, Q, K), made in float32, cast last."""
         bias = self.span.pair_bias
         if self.encoding.acts("bias"):
-            with torch.autocast(self.span.device.type, enabled=False):
+            with unlowered(self.span.device):
                 more = self.encoding.bias(self.span)
             if more is not None:
                 more = more if more.dim() == 4 else more[None]

@@ -31,10 +31,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relformer.encodings.base import LengthError, Projection, Role
+from relformer.encodings.base import LengthError, PositionalEncoding, Projection, Role
 from relformer.encodings.parameters import constant, normal, parameter
 from relformer.encodings.precision import precise
 from relformer.encodings.relative import Lookup, RelativeRows, Rows, Terms
+from relformer.encodings.resizing import nearest_first, overlaid, reread
 from relformer.encodings.span import Relative, Span, as_tensor
 from relformer.encodings.terms import chosen, query_side
 from relformer.errors import OptionError
@@ -109,6 +110,22 @@ class DeBERTa(RelativeRows):
         self.own_layer = absolute_last > 0
         self.absolute = layer >= layers - absolute_last
         self.deberta_positions = parameter(drawn, max_length, width) if absolute_last else None
+
+    def acts(self, hook: str) -> bool:
+        idle = {"project": not self.shared_projections, "query_input": not (self.own_layer and self.absolute)}
+        return super().acts(hook) and not idle.get(hook, False)
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Each row as the old table has its nearest distance; absolute positions as far as both reach."""
+        assert isinstance(old, DeBERTa)
+        if name not in ("deberta_rows", "deberta_positions"):
+            return None
+        new, trained = self.get_parameter(name), old.get_parameter(name)
+        if name == "deberta_positions":
+            return overlaid(new, trained)
+        reach = max(each.reach if each.bucket_of is None else len(each.bucket_of) for each in (self, old))
+        distance = nearest_first(reach)
+        return reread(new, trained, self.row(distance), old.row(distance))
 
     def scale(self, head_dim: int) -> float:
         return float((head_dim * len(self.terms)) ** -0.5)

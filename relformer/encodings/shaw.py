@@ -9,11 +9,14 @@ Two tables of 2k + 1 rows of the head size, shared by the heads, one pair a laye
 reading the last row.
 """
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import parameter, xavier_uniform
 from relformer.encodings.relative import Clip, Lookup, RelativeRows, Rows, Terms
+from relformer.encodings.resizing import nearest_first, reread
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -58,6 +61,18 @@ class Shaw(RelativeRows):
             return Lookup(span.relative, row, Clip(reach, past=0, future=2 * reach))
         nothing = 2 * reach + 1
         return Lookup(span.relative, row.masked_fill(ahead.abs() > reach, nothing), Clip(reach, nothing, nothing))
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Every distance as it was: those beyond the old reach get its last row, or zeros with `zero_outside`."""
+        assert isinstance(old, Shaw)
+        new, trained = self.get_parameter(name), old.get_parameter(name)
+        ahead = nearest_first(max(self.max_distance, old.max_distance))
+        one, other = (ahead.clamp(-n, n) + n for n in (self.max_distance, old.max_distance))
+        made = reread(new, trained, one, other)
+        if made is not None and old.zero_outside:
+            reach = torch.arange(len(made)) - self.max_distance
+            made[reach.abs() > old.max_distance] = 0.0
+        return made
 
     def rows(self, table: Tensor, span: Span) -> Rows:
         return Rows(F.pad(table, (0, 0, 0, int(self.zero_outside)))[None], span.prepared)

@@ -48,7 +48,7 @@ class DecoderLayer(nn.Module):
 
         def cross_attention(x: Tensor) -> Tensor:
             memory = cache.cross[number]
-            abreast = x.reshape(len(memory.v), -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
+            abreast = x.reshape(memory.v.shape[0], -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
             return self.cross_attention(abreast, memory, cross, cache.encoded.padding, causal=False).view_as(x)
 
         x = self.attention_branch(x, attention)
@@ -93,7 +93,7 @@ class Decoder(nn.Module):
     def start(self, encoded: Encoded, planned: int) -> Cache:
         """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
         source, states = encoded.positions, encoded.states
-        positions = self.slot.positions(planned, len(states), states.device)
+        positions = self.slot.positions(planned, states.shape[0], states.device)
         length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
         placed = self.cross.place(source, source, source, length, states.device)
         cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
@@ -115,7 +115,7 @@ class Decoder(nn.Module):
             cache.tables = self.slot.tables(cache.positions, x.device)
         x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
         placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
-        beams = rows // len(cache.encoded.states)
+        beams = rows // cache.encoded.states.shape[0]
         asking = abreast(new, beams, x.device)
         crossed = self.cross.place(asking, source, source, max(cache.planned, count(source)), x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):

@@ -59,8 +59,7 @@ def launch(arguments: list[str]) -> None:
         UserError: anything wrong with the configuration; nothing was written.
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
-    overrides = [SLOT.sub(r"\1encoding@\2=", override) for override in parsed.overrides]
-    overrides = ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in overrides]
+    overrides = slots_chosen(parsed.overrides)
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     prepare(parsed.config_dir)
     OmegaConf.register_new_resolver("run_key", run_key, replace=True)
@@ -102,6 +101,12 @@ def launch(arguments: list[str]) -> None:
         finally:
             if lock is not None:
                 lock.release()
+
+
+def slots_chosen(overrides: Sequence[str]) -> list[str]:
+    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name."""
+    chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
+    return ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in chosen]
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -168,6 +173,10 @@ def prepare_directory(config: DictConfig) -> RunLock:
         from relformer.training.differences import changes_of
 
         changes_of(start.checkpoint, config)
+    elif config.init_from is not None:
+        from relformer.training.initialise import check_initialisation
+
+        check_initialisation(config)
     made_writable(directory)
     if config.logger.get("name") == "wandb":
         made_writable(Path(config.paths.log_dir))

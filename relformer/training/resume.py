@@ -14,6 +14,7 @@ from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import stored_pair
 from relformer.errors import UserError
 from relformer.redaction import redact
+from relformer.training.exported import exported_config, is_exported
 from relformer.training.sealing import BEST, LAST, PREVIOUS, UNREADABLE, damage, good_ones, refuse_damaged
 
 RUN_KEYS = (
@@ -108,6 +109,8 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         UserError: not a checkpoint of relformer.
     """
+    if is_exported(path):
+        return exported_config(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         config: dict[str, Any] = content["hyper_parameters"]["config"]

@@ -38,8 +38,10 @@ from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
 from relformer.training.disk import room_warning
 from relformer.training.guarded import guarded
+from relformer.training.initialise import initialise
 from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
+from relformer.training.origin import origin_parts, origin_record
 from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
@@ -70,7 +72,9 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
         trainer.callbacks.insert(0, ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
     parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
-    module = Seq2SeqModule(parts)
+    module = Seq2SeqModule(parts | origin_record(config.init_from, start.checkpoint))
+    if config.init_from is not None and start.checkpoint is None:
+        initialise(module, config.init_from, config.init_strict, aloud=trainer.is_global_zero)
     if config.hardware.compile:
         module.model.compile_training()
     if trainer.is_global_zero:
@@ -216,7 +220,11 @@ def report(
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
-        "config": {key: part for key, part in module.config.items() if key not in ("vocabulary", "fingerprint")},
+        "config": {
+            k: part for k, part in module.config.items() if k not in ("vocabulary", "fingerprint", "initialised")
+        }
+        | origin_parts(module.config),
+        "initialised": module.config.get("initialised"),
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),
@@ -254,12 +262,14 @@ def evaluate(
     """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two. Where
     `generate`, the test sets are decoded as well, into `module.generated`."""
     module.rows = {}
-    trainer.validate(module, datamodule=data, verbose=False)
+    if data.corpus.evaluation_sets("val"):
+        trainer.validate(module, datamodule=data, verbose=False)
     validated()
     module.generate_all = generate
     if generate:
         module.generated = {}
-    trainer.test(module, datamodule=data, verbose=False)
+    if data.corpus.evaluation_sets("test"):
+        trainer.test(module, datamodule=data, verbose=False)
     module.generate_all = False
     return dict(module.rows)
 

@@ -13,6 +13,7 @@ from relformer.training.initialise import Line, Transfer, refuse_unlike, transfe
 from relformer.training.origin import Origin
 from tests.model.models import SIZES, enliven, node
 
+SPLIT = {"split": "distance_direction"}
 LETTERS = [*"abcdefgh"]
 SOURCE = torch.tensor([[3, 4, 5, 6, 7, 8]])
 TARGET = torch.tensor([[1, 8, 7, 6, 5, 4, 3]])
@@ -98,7 +99,7 @@ def test_the_listing_is_aligned_and_stops_a_strict_run() -> None:
         ("simple_bias", {"max_length": 4}, {"max_length": 9}),
         ("gated_bias", {"max_length": 4}, {"max_length": 9}),
         ("gated_bias", {"max_length": 4, "rank": 2}, {"max_length": 9, "rank": 2}),
-        ("gated_bias", {"max_length": 4, "split": "distance_direction"}, {"max_length": 9, "split": "distance_direction"}),
+        ("gated_bias", {"max_length": 4, **SPLIT}, {"max_length": 9, **SPLIT}),
         ("shaw", {"max_distance": 2}, {"max_distance": 8}),
         ("shaw", {"max_distance": 2, "zero_outside": True}, {"max_distance": 8, "zero_outside": True}),
         ("deberta", {"max_distance": 3}, {"max_distance": 20}),

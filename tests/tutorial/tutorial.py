@@ -1,9 +1,9 @@
 # %% [markdown]
 # # What a positional encoding does
 #
-# Build one and look at it, train a small model with it, see how far it reaches, look inside, and put another in its
-# place. Each cell runs as it stands; all of them take two minutes on one CPU core. (`jupytext --to ipynb` makes a
-# notebook of this file.)
+# Build one and look at it, train a small model with it, see how far it reaches, look inside, and put another in
+# its place. Each cell runs as it stands; all of them take two minutes on one CPU core. (`jupytext --to ipynb`
+# makes a notebook of this file.)
 
 # %%
 import subprocess
@@ -31,8 +31,8 @@ for axis, (name, encoding) in zip(axes, {"alibi": alibi, "t5, untrained": t5}.it
 # %% [markdown]
 # ## Attention under it
 #
-# `attend` is for one's own model: queries, keys and values (batch, heads, tokens, head size) in, the same out. With
-# queries of zeros there is no content, and the weights show the encoding by itself.
+# `attend` is for one's own model: queries, keys and values (batch, heads, tokens, head size) in, the same out.
+# With queries of zeros there is no content, and the weights show the encoding by itself.
 
 # %%
 tokens = 6
@@ -44,21 +44,12 @@ print(weights.round(decimals=2))
 # %% [markdown]
 # ## A model that turns letters around
 #
-# Sources of 1 to 10 letters, targets the same letters backwards, positions by RoPE. Any option of the command line can be
-# looked at before: a wrong name ends in a sentence.
+# Sources of 1 to 10 letters, targets the same letters backwards, positions by RoPE. Any option of the command
+# line can be looked at before: a wrong name ends in a sentence.
 
 # %%
 config = relformer.compose(["data=reverse", "encoding=rope"])
-print(
-    config.encoding.name,
-    "on",
-    config.data.name,
-    "-",
-    config.model.encoder_layers,
-    "+",
-    config.model.decoder_layers,
-    "layers",
-)
+print(config.encoding.name, "on", config.data.name, "with", config.model.encoder_layers, "layers a stack")
 try:
     relformer.compose(["data=reverse", "encoding=ropa"])
 except relformer.UserError as error:
@@ -66,12 +57,7 @@ except relformer.UserError as error:
 
 # %%
 SIZE = ["data=reverse", "data.examples=6000", "data.examples_per_length=50", "logger=csv", "trainer.accelerator=cpu"]
-QUICK = [
-    "eval.every=300",
-    "callbacks.bias_heatmaps=null",
-    "callbacks.bias_profiles=null",
-    "callbacks.head_figures=null",
-]
+QUICK = ["eval.every=300", *(f"callbacks.{each}=null" for each in ("bias_heatmaps", "bias_profiles", "head_figures"))]
 
 
 def train(*options: str) -> None:
@@ -94,7 +80,8 @@ for name in ("test_iid", "test_longer"):
     print(name, {row["max_length"]: round(row["token_accuracy"], 2) for row in figures[name]["by_length"]})
 
 # %% [markdown]
-# RoPE's frequencies can be slowed down on a trained model: position interpolation makes 20 positions look like 10.
+# RoPE's frequencies can be slowed down on a trained model: position interpolation makes 20 positions look like
+# 10.
 
 # %%
 slowed = relformer.load("runs/rope", "encoding.scaling.type=linear", "encoding.scaling.factor=2")
@@ -105,8 +92,9 @@ for name, each in (("as trained", model), ("interpolated", slowed)):
 # %% [markdown]
 # ## Inside
 #
-# `trace` gives every attention call of one sentence, its logits split into what the content says, what the encoding adds,
-# and the mask. The decoder's cross-attention has no positions of its own here, so its position part is 0.
+# `trace` gives every attention call of one sentence, its logits split into what the content says, what the
+# encoding adds, and the mask. The decoder's cross-attention has no positions of its own here, so its position
+# part is 0.
 
 # %%
 trace = model.trace("a b c d e", "e d c b a")
@@ -125,8 +113,9 @@ axis.set_yticks(range(len(first.queries)), first.queries)
 # %% [markdown]
 # ## Another encoding in its place
 #
-# `init_from` starts a run with the weights of another, in its own configuration. ALiBi has no weights, and RoPE has none
-# either, so every tensor is taken; where some are new or dropped the run lists them and stops, unless `init_strict=false`.
+# `init_from` starts a run with the weights of another, in its own configuration. ALiBi has no weights, and RoPE
+# has none either, so every tensor is taken; where some are new or dropped the run lists them and stops, unless
+# `init_strict=false`.
 
 # %%
 train("init_from=runs/rope", "encoding=alibi", "trainer.max_steps=150", "hydra.run.dir=runs/alibi")
@@ -137,7 +126,8 @@ print(round(swapped.evaluate(set="test_iid")["test_iid"]["exact_match"], 2))
 # %% [markdown]
 # ## To keep, to send
 #
-# `relformer export` makes a folder of a run: weights in safetensors, the configuration, the vocabulary and a card.
+# `relformer export` makes a folder of a run: weights in safetensors, the configuration, the vocabulary and a
+# card.
 
 # %%
 subprocess.run([sys.executable, "-m", "relformer", "export", "runs/alibi", "to=reverser"], check=True)

@@ -200,12 +200,13 @@ def check_data(config: DictConfig) -> Corpus:
     if objective not in measured + figures["test"]:
         near = did_you_mean(objective, measured)
         raise UserError(f"sweep.objective={objective} is not measured{near}\n  {', '.join(measured)}")
-    best = config.callbacks.get("best_checkpoint")
-    if best is not None and best.monitor not in measured:
-        near = did_you_mean(str(best.monitor), measured)
-        raise UserError(
-            f"callbacks.best_checkpoint.monitor={best.monitor} is not measured{near}\n  {', '.join(measured)}"
-        )
+    for name in ("best_checkpoint", "early_stopping"):
+        callback = config.callbacks.get(name)
+        if callback is not None and callback.monitor not in measured:
+            near = did_you_mean(str(callback.monitor), measured)
+            raise UserError(
+                f"callbacks.{name}.monitor={callback.monitor} is not measured{near}\n  {', '.join(measured)}"
+            )
     return corpus
 
 

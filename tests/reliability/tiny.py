@@ -68,13 +68,13 @@ def rows(run: Path) -> dict[tuple[int, str], str]:
 
 
 def state(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds, without the seconds that a step took and the number of batches validated so far:
-    weights, optimizer, schedule, loops, callbacks."""
+    """What a checkpoint holds: weights, optimizer, schedule, loops, callbacks; without the seconds a step took, and
+    counts that a validation made after a restart leaves one behind."""
     content, here = flat(torch.load(path, map_location="cpu", weights_only=True)), f"{path.parent}"
     return {
         key.replace(here, ""): value.replace(here, "") if isinstance(value, str) else value
         for key, value in content
-        if "/Throughput/" not in key and "val_loop" not in key
+        if "/Throughput/" not in key and "val_loop" not in key and not key.endswith("/completed")
     }
 
 

@@ -1,6 +1,7 @@
 """Checkpoints: whole or not at all, loadable without arguments and without running code, refused to other runs."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import CHECKPOINTED, Start, read_config, refuse_occupied, run_parts, where_to_start
 from relformer.training.run import train
 from relformer.training.sealing import damage
+from relformer.training.trained import open_run
 from tests.config.composed import checked
 
 CONFIG = (
@@ -139,3 +141,15 @@ def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:
     for resume in ("auto", str(last)):
         refuse_occupied(resume, run)
     refuse_occupied(None, tmp_path)
+
+
+def test_no_command_reads_a_damaged_checkpoint(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    content = bytearray((folder / "last.ckpt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "last.ckpt").write_bytes(content)
+    assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 2
+    with pytest.raises(UserError, match=r"last.ckpt is damaged: .*; .*best.ckpt \(step 2\) is good"):
+        open_run(str(tmp_path / "run"), [])
+    assert open_run(str(tmp_path / "run"), ["eval.checkpoint=best_val"]).path == folder / "best.ckpt"

@@ -199,3 +199,26 @@ def test_offline_run_holds_config_metrics_and_images(tmp_path: Path, capfd: pyte
     assert records[-1]["exit"]["exit_code"] == 3
     assert "anonymous" not in capfd.readouterr().err
     assert build(tmp_path, mode="offline")[1].version == identity
+
+
+def test_a_row_torn_by_a_power_cut_goes_and_a_new_column_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,train/loss\n0,2.5\n1,2.25\n2,2.1", newline="")
+    writer = loggers._AppendingWriter(str(tmp_path))
+    assert path.read_text() == "step,train/loss\n0,2.5\n1,2.25\n"
+    writer.log_metrics({"train/loss": 2.0, "val/iid/loss": 3.0}, 2)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        writer.save()
+    assert path.read_text() == "step,train/loss\n0,2.5\n1,2.25\n"
+    again = loggers._AppendingWriter(str(tmp_path))
+    again.log_metrics({"train/loss": 2.0, "val/iid/loss": 3.0}, 2)
+    again.save()
+    with path.open(newline="") as file:
+        assert [row["train/loss"] for row in csv.DictReader(file)] == ["2.5", "2.25", "2.0"]

@@ -125,11 +125,16 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
     if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:
         yield OptionError("checkpoint", "best_val", "needs callbacks.best_checkpoint, which is switched off", "eval")
+    if config.on_full not in ("stop", "go_on"):
+        yield UserError(f"on_full={config.on_full} is not one of stop, go_on")
+    if type(config.resume_changed) is not bool:
+        yield UserError(f"resume_changed={config.resume_changed} is not true or false")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     if not 0 <= config.loss.label_smoothing < 1:
         yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     yield from sweep_faults(config)
+    yield from reliability_faults(config)
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:
@@ -148,6 +153,14 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
+
+
+def reliability_faults(config: DictConfig) -> Iterator[UserError]:
+    timeout, requeue = config.reliability.timeout, config.reliability.requeue
+    if timeout <= 0:
+        yield OptionError("timeout", timeout, "must be a positive number of seconds", "reliability")
+    if requeue and config.resume != "auto":
+        yield OptionError("requeue", requeue, "needs resume=auto, or the job would begin afresh", "reliability")
 
 
 def sweep_faults(config: DictConfig) -> Iterator[UserError]:
@@ -241,12 +254,13 @@ def check_data(config: DictConfig) -> Corpus:
     if objective not in measured + figures["test"]:
         near = did_you_mean(objective, measured)
         raise UserError(f"sweep.objective={objective} is not measured{near}\n  {', '.join(measured)}")
-    best = config.callbacks.get("best_checkpoint")
-    if best is not None and best.monitor not in measured:
-        near = did_you_mean(str(best.monitor), measured)
-        raise UserError(
-            f"callbacks.best_checkpoint.monitor={best.monitor} is not measured{near}\n  {', '.join(measured)}"
-        )
+    for name in ("best_checkpoint", "early_stopping"):
+        callback = config.callbacks.get(name)
+        if callback is not None and callback.monitor not in measured:
+            near = did_you_mean(str(callback.monitor), measured)
+            raise UserError(
+                f"callbacks.{name}.monitor={callback.monitor} is not measured{near}\n  {', '.join(measured)}"
+            )
     return corpus
 
 

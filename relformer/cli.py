@@ -70,9 +70,14 @@ def fail(message: str, code: int = 2) -> None:
 
 
 def train(arguments: list[str]) -> None:
-    from relformer.training.launch import launch
+    from relformer.processes import end_with_launcher
+    from relformer.training.signals import signals
 
-    launch(arguments)
+    end_with_launcher()
+    with signals:
+        from relformer.training.launch import launch  # takes seconds
+
+        launch(arguments)
 
 
 def evaluate(arguments: list[str]) -> None:

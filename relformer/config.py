@@ -52,10 +52,13 @@ def conf_dir() -> Path:
     return inside if (inside / "train.yaml").exists() else package.parent / "conf"
 
 
-def run_stamp() -> str:
-    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the
-    process."""
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+def run_stamp(restarts: bool) -> str:
+    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the process.
+
+    Args:
+        restarts: of one task of SLURM too, where another run of the same job must not meet this one.
+    """
+    if (restarts and "SLURM_JOB_ID" in os.environ) or int(os.environ.get("SLURM_NTASKS", "1")) > 1:
         return os.environ["SLURM_JOB_ID"]
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (
         None,

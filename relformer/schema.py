@@ -49,6 +49,16 @@ class EvalOptions:
 
 
 @dataclass(frozen=True)
+class ReliabilityOptions:
+    """`timeout`: seconds without progress after which the run ends: a rank that stands still, or data workers that
+    bring no batch. `requeue`: under SLURM, SIGUSR1 (sbatch --signal=USR1@120) has the job saved and requeued, which
+    goes on in the same directory; wants resume=auto."""
+
+    timeout: float = 600.0
+    requeue: bool = False
+
+
+@dataclass(frozen=True)
 class SlotOptions:
     """What every encoding's slot has beside the encoding's own options; a null `share` is the published choice."""
 
@@ -80,7 +90,12 @@ def register_schemas() -> None:
             store.store(group=f"{group}/schema", name=name, node=node)
     for group, cls in (("model", ModelOptions), ("decoding", DecodingOptions), ("sweep", SweepOptions)):
         store.store(group=f"{group}/schema", name=group, node=schema(group, options_of(cls)))
-    for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
+    for group, options_class in (
+        ("attention", AttentionOptions),
+        ("loss", LossOptions),
+        ("eval", EvalOptions),
+        ("reliability", ReliabilityOptions),
+    ):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))
 
 

@@ -22,10 +22,13 @@ from omegaconf.errors import OmegaConfBaseException
 from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
+from relformer.files import remove_leftovers
+from relformer.processes import is_first_rank
 from relformer.redaction import redact_hydra
 from relformer.training.disk import made_writable
+from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import matching_overrides
-from relformer.training.resume import checkpoint_to_resume, refuse_occupied, refuse_other_config, run_parts
+from relformer.training.resume import refuse_occupied, where_to_start
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
@@ -38,6 +41,13 @@ NOISE = (
     ".*lr_scheduler.step.*",
     ".*barrier\\(\\): using the device under current context.*",
 )
+
+
+class PastHydra(BaseException):
+    """A run's fault on its way to the command line: Hydra would print all overrides before the one sentence."""
+
+    def __init__(self, fault: UserError) -> None:
+        self.fault = fault
 
 
 def launch(arguments: list[str]) -> None:
@@ -81,9 +91,14 @@ def launch(arguments: list[str]) -> None:
             config = compose(overrides)
         quiet()
         check(config)
-        if is_first_rank():
-            prepare_directory(config)
-        entry()
+        lock = prepare_directory(config) if is_first_rank() else None
+        try:
+            entry()
+        except PastHydra as passed:
+            raise passed.fault from None
+        finally:
+            if lock is not None:
+                lock.release()
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -103,26 +118,35 @@ def refuse_sweep(overrides: list[str]) -> None:
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
 
 
-def is_first_rank() -> bool:
-    return all(os.environ.get(variable, "0") == "0" for variable in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def prepare_directory(config: DictConfig) -> None:
-    """Refuse a directory that holds another run, and make a free one: Hydra writes into it before training starts.
+def prepare_directory(config: DictConfig) -> RunLock:
+    """Refuse a directory that holds another run, and make and lock a free one: Hydra writes into it before training
+    starts.
 
     Raises:
-        UserError: it is taken, holds a checkpoint of other options, or can't be made.
+        UserError: it is taken or in use, holds a checkpoint of other options, or can't be made.
     """
     directory = Path(config.hydra.run.dir)
+    refuse_running(directory)
     refuse_occupied(config.resume, directory)
-    checkpoint = checkpoint_to_resume(config.resume, directory)
-    if checkpoint is not None:
-        refuse_other_config(
-            checkpoint, run_parts(config), None if config.trainer.max_epochs else config.trainer.max_steps
-        )
+    start = where_to_start(config.resume, directory)
+    if start.checkpoint is not None:
+        from relformer.training.differences import changes_of
+
+        changes_of(start.checkpoint, config)
     made_writable(directory)
     if config.logger.get("name") == "wandb":
         made_writable(Path(config.paths.log_dir))
+    try:
+        lock = RunLock(directory)
+    except OSError as error:
+        raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+    try:
+        refuse_occupied(config.resume, directory)  # by one that began since, and has ended
+    except UserError:
+        lock.release()
+        raise
+    remove_leftovers(directory)
+    return lock
 
 
 def flags(parsed: Namespace) -> list[str]:
@@ -155,7 +179,10 @@ def entry(config: DictConfig) -> Any:
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)
-    return train(config)
+    try:
+        return train(config)
+    except UserError as fault:
+        raise PastHydra(fault) from None
 
 
 def quiet() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -28,6 +28,7 @@ from relformer.files import replacing
 from relformer.redaction import redact, redacted_command_line
 from relformer.schema import LOGGER_MODES, LOGGERS
 from relformer.training.disk import spared
+from relformer.training.wandb_logger import SteadyWandbLogger, let_go
 
 CONNECT_SECONDS = 3.0
 Goal = Literal["min", "max"]
@@ -84,12 +85,21 @@ def finish(exit_code: int) -> None:
         if wandb is not None and getattr(wandb, "run", None) is not None and _rank() == 0:
             wandb.finish(exit_code=exit_code)
     except Exception as error:
-        print(f"W&B: the run could not be closed ({type(error).__name__}: {error})", file=sys.stderr)
+        print(f"warning: W&B: the run could not be closed ({type(error).__name__}: {error})", file=sys.stderr)
+        let_go()
 
 
 def run_hint(log_dir: Path) -> str:
     """The command that shows all W&B runs of this folder in the terminal, without account or network."""
     return f"wandb leet {shlex.quote(str(log_dir / 'wandb'))}"
+
+
+def sync_hint(log_dir: Path, run_dir: Path) -> str | None:
+    """The command that uploads the parts of a run that was resumed offline; each part is a folder of one id."""
+    stored = run_dir / "wandb_id"
+    run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else "?"
+    parts = sorted((log_dir / "wandb").glob(f"offline-run-*-{run_id}"))
+    return f"wandb sync {shlex.join(map(str, parts))}" if len(parts) > 1 else None
 
 
 class _AppendingWriter(ExperimentWriter):
@@ -98,12 +108,16 @@ class _AppendingWriter(ExperimentWriter):
 
         Steps trained twice (after the checkpoint, before the interruption) have two rows; the last is the valid one.
         """
-        if self._fs.isfile(self.metrics_file_path):
-            with self._fs.open(self.metrics_file_path, "r", newline="") as file:
+        path = Path(self.metrics_file_path)
+        if path.is_file():
+            content = path.read_bytes()
+            if not content.endswith(b"\n"):  # a power cut in the middle of a row
+                os.truncate(path, content.rfind(b"\n") + 1)
+            with path.open(newline="") as file:
                 self.metrics_keys = next(csv.reader(file), [])
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
-        """As the stock method, but a full disk leaves the old file."""
+        """As the stock method, but a kill or a full disk in the midst of it loses no row."""
         path = Path(self.metrics_file_path)
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -145,8 +159,8 @@ def _csv(run_dir: Path) -> Logger:
     return logger
 
 
-def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> WandbLogger:
-    """WandbLogger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
+def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> SteadyWandbLogger:
+    """The logger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
     log_dir.mkdir(parents=True, exist_ok=True)
     stored = run_dir / "wandb_id"
     run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else ""
@@ -158,7 +172,7 @@ def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dic
     options["project"] = logger.get("project") or "relformer"
     settings = {"x_transaction_log_flush_interval": 1, "init_timeout": 20, "silent": options["mode"] == "offline"}
     options["settings"] = {**settings, **(logger.get("settings") or {})}
-    wandb = WandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
+    wandb = SteadyWandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
     wandb._wandb_init.pop("anonymous", None)  # wandb warns about it in each run, even when it is None
     return wandb
 

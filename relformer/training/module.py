@@ -49,9 +49,17 @@ class Seq2SeqModule(pl.LightningModule):
         self.log_prefix = ""
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
 
+    def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
+        """Figures are logged at the steps behind them; Lightning counts one too many where a finished run is made
+        longer."""
+        self.trainer.fit_loop.epoch_loop._batches_that_stepped = self.global_step
+
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume.
-        torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, batch_index, self.global_rank))
+        # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume. The
+        # trainer's own count of batches begins anew where a finished run is made longer.
+        accumulate = self.trainer.accumulate_grad_batches
+        number = self.global_step * accumulate + batch_index % accumulate
+        torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank))
         reached("step", self.global_step + 1)
         logits = self.model(batch.source, batch.target, batch.positions)
         loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
@@ -114,6 +122,9 @@ class Seq2SeqModule(pl.LightningModule):
             for logger in self.loggers:
                 logger.log_metrics({**found, **by_length}, step=self.global_step)
         self.outcomes, self.outputs = [], []
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["world_size"] = self.trainer.world_size
 
     def configure_optimizers(self) -> Any:
         """Matrices decay (where the optimizer decays at all), vectors do not."""

@@ -1,9 +1,9 @@
-"""Finding the checkpoint to continue from, and refusing one that belongs to another run."""
+"""Finding the checkpoint to continue from: the newest good one, never silently none."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, cast
 
 import torch
@@ -14,6 +14,7 @@ from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import stored_pair
 from relformer.errors import UserError
 from relformer.redaction import redact
+from relformer.training.sealing import BEST, LAST, PREVIOUS, UNREADABLE, damage, good_ones, refuse_damaged
 
 RUN_KEYS = (
     "seed",
@@ -42,16 +43,52 @@ PLACE_KEYS = (
     "deterministic",
 )
 """What of the Trainer may differ when a run goes on: where it runs, how long, and what it logs."""
-TRACES = ("csv/metrics.csv", "wandb_id", "checkpoints")
+CHECKPOINTED = "checkpoint_step"
+"""Beside the folder of checkpoints: the step of the latest, so that a deleted folder is not taken for a new run."""
+TRACES = ("csv/metrics.csv", "wandb_id", "checkpoints", CHECKPOINTED)
 """What a run leaves in its directory before its first checkpoint, and after."""
+OVER = "to start over, choose another hydra.run.dir or delete this one"
 
 
-def checkpoint_to_resume(resume: str | None, run_dir: Path) -> Path | None:
-    """The checkpoint that `resume` means: `auto` is the last one of the run directory, if there is one."""
-    last = run_dir / "checkpoints" / "last.ckpt"
-    if resume == "auto":
-        return last if last.exists() else None
-    return None if resume is None else Path(resume)
+@dataclass(frozen=True)
+class Start:
+    """Where training begins: `checkpoint`, or step 0 where that is None; and what is to be said about it."""
+
+    checkpoint: Path | None
+    said: tuple[str, ...] = ()
+
+
+def where_to_start(resume: str | None, run_dir: Path) -> Start:
+    """What `resume` means: `auto` is the last checkpoint of the run directory, or the newest good one before it.
+
+    Raises:
+        UserError: the checkpoint asked for is damaged, or the directory's are all damaged or gone.
+    """
+    if resume is None:
+        return Start(None)
+    if resume != "auto":
+        refuse_damaged(Path(resume))
+        return Start(Path(resume))
+    folder = run_dir / "checkpoints"
+    last = folder / LAST
+    if last.exists() and damage(last) is None:
+        return Start(last)
+    good = good_ones(folder)
+    bad = {
+        path: damage(path) for path in (last, folder / PREVIOUS, folder / BEST) if path.exists() and path not in good
+    }
+    said = tuple(
+        f"warning: {path} is damaged: {fault or 'it is no checkpoint'}; not used" for path, fault in bad.items()
+    )
+    if good:
+        return Start(good[0], said)
+    if bad:
+        raise UserError("\n".join((f"resume=auto: no checkpoint in {folder} is good; {OVER}", *said)))
+    if (run_dir / CHECKPOINTED).exists() or (run_dir / "metrics.json").exists():
+        raise UserError(f"resume=auto: {run_dir} had checkpoints, and they are gone; put them back, or, {OVER}")
+    if any((run_dir / trace).exists() for trace in TRACES):
+        return Start(None, (f"resume=auto: {run_dir} was stopped before its first checkpoint, so it starts at step 0",))
+    return Start(None, (f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0",))
 
 
 def refuse_occupied(resume: str | None, run_dir: Path) -> None:
@@ -74,14 +111,15 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         config: dict[str, Any] = content["hyper_parameters"]["config"]
-    except (KeyError, RuntimeError, EOFError, ValueError, TypeError, UnpicklingError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{path} is not a relformer checkpoint ({type(error).__name__}); choose another") from None
     return config
 
 
-def read_step(path: Path) -> int:
-    """The optimizer steps behind a checkpoint."""
-    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
+def read_world(path: Path) -> int | None:
+    """How many processes trained together when a checkpoint was written; None in those of earlier versions."""
+    world: int | None = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get("world_size")
+    return world
 
 
 def run_parts(config: DictConfig) -> dict[str, Any]:
@@ -90,23 +128,6 @@ def run_parts(config: DictConfig) -> dict[str, Any]:
     trainer = plain(config, "trainer")["trainer"]
     parts = {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
     return cast(dict[str, Any], redact(parts))
-
-
-def refuse_other_config(path: Path, parts: dict[str, Any], max_steps: int | None) -> None:
-    """A run continues only as the run it was: its `run_parts` against those in the checkpoint.
-
-    Raises:
-        UserError: naming what differs, or that it is further than `max_steps`.
-    """
-    then, done = read_config(path), read_step(path)
-    if max_steps is not None and done > max_steps:
-        raise UserError(f"{path} is of step {done}, beyond trainer.max_steps={max_steps}; set it to {done} or more")
-    different = sorted(key for key in (*RUN_KEYS, "trainer") if then.get(key) != parts.get(key))
-    if different:
-        raise UserError(
-            f"{path} was written with other options ({', '.join(different)}); a resumed run must have the same ones: "
-            "repeat the first command, or start a new run directory"
-        )
 
 
 def refuse_other_data(path: Path, corpus: Corpus) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from relformer.config import SLOTS, instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
+from relformer.data.planning import ByTokens
 from relformer.data.survey import batch_lines, set_lines
 from relformer.data.text.tokenizer import Tokenizer
 from relformer.data.vocabulary import stored_pair
@@ -29,62 +29,52 @@ from relformer.redaction import redact_argument
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
 from relformer.training.callbacks.finite_steps import FiniteSteps
-from relformer.training.callbacks.out_of_memory import memory_explained
+from relformer.training.callbacks.last_checkpoint import LastCheckpoint
+from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
+from relformer.training.differences import Changes, changes_of, history, said_of_start
 from relformer.training.disk import room_warning
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint
+from relformer.training.guarded import guarded
+from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, read_config, read_step, refuse_other_data, run_parts
+from relformer.training.ranks import Watch
+from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
+from relformer.training.sealing import LAST, read_step
+from relformer.training.signals import signals
 
 logger = logging.getLogger("relformer")
 
 
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
-    exit_code = 1
-    try:
-        with memory_explained():
-            metrics = _train(config)
-        exit_code = 0
-        return metrics
-    finally:
-        finish(exit_code)
+    with guarded(config) as watch:
+        return _train(config, watch)
 
 
-def _train(config: DictConfig) -> dict[str, Any]:
+def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
-    checkpoint = checkpoint_to_resume(config.resume, run_dir)
+    start, changes = where_to_start(config.resume, run_dir), {}
     options = plain(config, "data")["data"]
     corpus = build_corpus(options)
-    if checkpoint is not None:
-        refuse_other_data(checkpoint, corpus)
-    data = DataModule(corpus, common_options(options), config.seed)
-    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
+    if start.checkpoint is not None:
+        changes = changes_of(start.checkpoint, config)
+        refuse_other_data(start.checkpoint, corpus)
+    data = DataModule(corpus, common_options(options), config.seed, config.reliability.timeout)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"), watch)
+    if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
+        trainer.callbacks.append(ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
-    module = Seq2SeqModule(module_config(config, corpus, trainer.max_steps))
+    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
+    module = Seq2SeqModule(parts)
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
-        logger.info("%s", describe(module, data, trainer, run_dir, checkpoint, config.resume))
-    try:
-        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-    except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
-        say_interrupted(trainer, run_dir)
-        sys.exit(143 if trainer.received_sigterm else 130)
-    if trainer.received_sigterm:
-        say_interrupted(trainer, run_dir)
-        sys.exit(143)
+        logger.info("%s", describe(module, data, trainer, run_dir, start, changes))
+    watch.start(trainer, config.data.workers)
+    trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
-
-
-def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
-    """Where an interrupted run stands, and how it goes on."""
-    if trainer.is_global_zero:
-        last = run_dir / "checkpoints" / "last.ckpt"
-        kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-        logger.info("interrupted at step %d; %s", trainer.global_step, kept)
-        logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
@@ -116,7 +106,7 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
-def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch: Watch) -> pl.Trainer:
     """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
     goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
@@ -130,12 +120,16 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         notes=" ".join(map(redact_argument, HydraConfig.get().overrides.task)) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
-    return instantiate(
+    callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
+    callbacks.sort(key=lambda each: isinstance(each, LastCheckpoint))  # it holds what the others have just done
+    last = next((each for each in callbacks if isinstance(each, LastCheckpoint)), None)
+    last = last or LastCheckpoint(str(run_dir / "checkpoints" / LAST))  # for a signal alone
+    trainer: pl.Trainer = instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
-        callbacks=[instantiate(node) for node in config.callbacks.values() if node is not None],
-        plugins=[AtomicCheckpointIO()],
+        callbacks=[*callbacks, Stopping(signals, watch, last.save)],
+        plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
@@ -143,6 +137,8 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+    trainer._signal_connector = OwnSignals(trainer)
+    return trainer
 
 
 def describe(
@@ -150,13 +146,14 @@ def describe(
     data: DataModule,
     trainer: pl.Trainer,
     run_dir: Path,
-    checkpoint: Path | None,
-    resume: str | None,
+    start: Start,
+    changes: Changes,
 ) -> str:
     """What runs: the data, the three slots with their options, sizes, and where from and to."""
+    order = data.order(trainer.world_size)
     lines = [
         *set_lines(data.corpus),
-        *batch_lines(data.order(trainer.world_size), trainer.max_steps, trainer.accumulate_grad_batches),
+        *batch_lines(order, trainer.max_steps, trainer.accumulate_grad_batches),
     ]
     for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
         slot = module.config.get(path) or module.config["encoding"]
@@ -165,12 +162,11 @@ def describe(
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
-    if checkpoint is not None:
-        lines.append(f"continuing from {checkpoint} (step {read_step(checkpoint)})")
-        if (then := read_config(checkpoint)["max_steps"]) != module.config["max_steps"]:
-            lines.append(f"trainer.max_steps was {then}: the learning-rate schedule is stretched from here on")
-    elif resume == "auto":
-        lines.append(f"resume=auto: no checkpoint in {run_dir}, so this run starts at step 0")
+    lines += start.said
+    if start.checkpoint is not None:
+        lines += said_of_start(
+            start.checkpoint, changes, trainer.max_steps, trainer.world_size, isinstance(order, ByTokens)
+        )
     lines += room_warning(run_dir, total, trainer.callbacks)  # type: ignore[attr-defined]
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
@@ -197,7 +193,7 @@ def report(
     def keep() -> None:
         for keeper in keepers:
             keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        trainer.save_checkpoint(run_dir / "checkpoints" / "last.ckpt", weights_only=False)
+        trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
 
     headline, side = config.eval.checkpoint, data.corpus.length_side
     generate = config.eval.generate
@@ -292,4 +288,6 @@ def closing(
     ]
     if config.logger.name == "wandb":
         lines.append(f"browse      {run_hint(Path(config.paths.log_dir))}")
+        if parts := sync_hint(Path(config.paths.log_dir), run_dir):
+            lines.append(f"upload      {parts}   (the parts of this run, the oldest first)")
     return "\n".join(lines)

@@ -21,10 +21,12 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from relformer.errors import UserError
+from relformer.errors import RunError
 from relformer.evaluation.compare import compare_runs
 from relformer.files import write_text
+from relformer.processes import LAUNCHER
 from relformer.training.resume import run_parts
+from relformer.training.signals import ENDING, Interrupted
 
 RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
 IN_JOB = "RELFORMER_SWEEP_JOB"
@@ -50,7 +52,7 @@ def run_job(flags: list[str], config: DictConfig) -> float:
     """Run the current job of a sweep as a child, unless its directory holds the finished run, and return the objective.
 
     Raises:
-        UserError: the child failed, and has said why; Hydra goes on with the other jobs.
+        RunError: the child failed, and has said why; Hydra goes on with the other jobs.
     """
     job = HydraConfig.get()
     directory = job.runtime.output_dir
@@ -67,10 +69,11 @@ def run_job(flags: list[str], config: DictConfig) -> float:
         f'hydra.run.dir="{directory}"',
         "hydra.mode=RUN",
     ]
-    environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES} | {IN_JOB: "1"}
-    code = run_forwarding_signals(command, environment)
+    environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES}
+    code = run_forwarding_signals(command, environment | {IN_JOB: "1", LAUNCHER: str(os.getpid())})
     if code:
-        raise UserError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
+        how = f"ended with exit code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
+        raise RunError(f"sweep job {job.job.num} {how}; see {directory}")
     write_text(done, f"{key}\n")
     return objective(Path(directory), config.sweep.objective)
 
@@ -83,17 +86,20 @@ def objective(run: Path, name: str) -> float:
 
 
 def run_forwarding_signals(command: list[str], environment: dict[str, str]) -> int:
-    """The exit code of a child that ends with us: what would stop the sweep stops the job and its ranks first."""
+    """The exit code of a child that ends with us: what would stop the sweep stops the job and its ranks first, which
+    saves."""
     child = subprocess.Popen(command, env=environment, start_new_session=True)
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.killpg(child.pid, number)
         child.wait()
-        sys.exit(128 + number)
+        raise Interrupted(number)
 
     if threading.current_thread() is not threading.main_thread():
         return child.wait()  # a launcher with threads of its own; signals reach the main thread only
-    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {
+        number: signal.signal(number, forward) for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         return child.wait()
     finally:

@@ -19,7 +19,8 @@ from relformer.model.attention import Attention
 from relformer.registry import did_you_mean
 from relformer.shipped import TRUST, refuse_foreign
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import read_config, read_step
+from relformer.training.resume import read_config
+from relformer.training.sealing import read_step, refuse_damaged
 
 CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
 """RoPE's scaling has no weights, and is made to be changed on a trained model."""
@@ -60,6 +61,7 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     path = checkpoint_of(Path(run), which)
     if wanted and path == Path(run):
         raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
+    refuse_damaged(path)
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     refuse_foreign({key: value for key, value in read_config(path).items() if key != "vocabulary"}, trusted)
     config = stored_config(path, overrides)
@@ -123,6 +125,8 @@ def read_loss(path: Path) -> float:
 
 def mean_weights(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
     """The weights' mean over checkpoints, summed in float64; what is no number with a fraction is the last one's."""
+    for path in paths:
+        refuse_damaged(path)
     states = [torch.load(path, map_location="cpu", weights_only=True)["state_dict"] for path in paths]
     return {
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)

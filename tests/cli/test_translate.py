@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relformer.training.resume import read_step
+from relformer.training.sealing import read_step
 from tests.cli.runs import ROOT, environment, metrics, relformer
 
 NASTY = "a b c\n\n   \nthe red house\r\nemoji \U0001f468‍\U0001f469 here\nsep\u2028arated\n" + "word " * 400 + "\nlast"

@@ -86,9 +86,15 @@ FAULTS = [
     ("encoding=rope encoding.scaling.type=yarn", r"^encoding.scaling.factor=None must be set to at least 1: "),
     ("cross_encoding=rope cross_encoding.scaling.factor=2", r"^cross_encoding.scaling.factor=2.0 is not an option of "),
     (
+        "callbacks=early_stopping callbacks.early_stopping.monitor=val/ood/loss",
+        r"callbacks.early_stopping.monitor=val/ood/loss is not measured(.|\n)*val/iid/loss(.|\n)*val/longer/loss",
+    ),
+    (
         "callbacks.best_checkpoint.monitor=val/ood/loss",
         r"callbacks.best_checkpoint.monitor=val/ood/loss is not measured(.|\n)*val/iid/loss(.|\n)*val/longer/loss",
     ),
+    ("on_full=ignore", r"^on_full=ignore is not one of stop, go_on$"),
+    ("resume_changed=maybe", r"^resume_changed=maybe is not true or false$"),
     ("data=scan model.tie=all", r"model.tie='all' needs one vocabulary for both sides .*; choose decoder$"),
     ("model.tie=al", r"model.tie='al' is not one of none, decoder, all$"),
 ]

@@ -1,6 +1,7 @@
 """Checkpoints: whole or not at all, loadable without arguments and without running code, refused to other runs."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import torch
 from omegaconf import OmegaConf
 
 from relformer.data.corpus import build_corpus
-from relformer.errors import UserError
+from relformer.errors import RunError, UserError
 from relformer.files import write_json
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.module import Seq2SeqModule
-from relformer.training.resume import checkpoint_to_resume, read_config, refuse_occupied, refuse_other_config, run_parts
+from relformer.training.resume import CHECKPOINTED, Start, read_config, refuse_occupied, run_parts, where_to_start
 from relformer.training.run import train
+from relformer.training.sealing import damage
+from relformer.training.trained import open_run
 from tests.config.composed import checked
 
 CONFIG = (
@@ -46,16 +49,18 @@ class Unwritable:
 
 def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints" / "last.ckpt"
-    AtomicCheckpointIO().save_checkpoint({"weight": torch.ones(3)}, path)
-    with pytest.raises(OSError, match="no space"):
-        AtomicCheckpointIO().save_checkpoint({"weight": torch.zeros(100_000), "then": Unwritable()}, path)
-    assert list(path.parent.iterdir()) == [path]
+    AtomicCheckpointIO().save_checkpoint({"global_step": 3, "weight": torch.ones(3)}, path)
+    with pytest.raises(RunError, match=r"step 6 was not written to .*: no space left.*that of step 3 is whole"):
+        AtomicCheckpointIO().save_checkpoint(
+            {"global_step": 6, "weight": torch.ones(100_000), "then": Unwritable()}, path
+        )
+    assert list(path.parent.iterdir()) == [path] and (tmp_path / CHECKPOINTED).read_text() == "3\n"
     assert torch.equal(torch.load(path, weights_only=True)["weight"], torch.ones(3))
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name changes last: a reader meets the old content or the new."""
-    path = tmp_path / "last.ckpt"
+    path = tmp_path / "best.ckpt"
     AtomicCheckpointIO().save_checkpoint({"step": 1}, path)
     steps = []
     sync, replace = os.fsync, os.replace
@@ -64,12 +69,12 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     def renaming(source: Path, target: Path) -> None:
         steps.append("rename")
         assert torch.load(target, weights_only=True) == {"step": 1}
-        assert torch.load(source, weights_only=True) == {"step": 2}
+        assert torch.load(source, weights_only=True) == {"step": 2} and damage(Path(source)) is None
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", renaming)
     AtomicCheckpointIO().save_checkpoint({"step": 2}, path)
-    assert steps == ["sync", "rename"]
+    assert steps == ["sync", "rename", "sync"]
     assert torch.load(path, weights_only=True) == {"step": 2}
 
 
@@ -125,43 +130,26 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "trapped").exists()
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("model.dropout=0.1", "model"),
-        ("encoding.num_buckets=16", "encoding"),
-        ("decoder_encoding.max_bias=4", "decoder_encoding"),
-        ("cross_encoding=none", "cross_encoding"),
-        ("seed=1", "seed"),
-        ("data.seed=1", "data"),
-        ("optimizer.lr=0.1", "optimizer"),
-        ("scheduler=linear", "scheduler"),
-        ("loss.label_smoothing=0.1", "loss"),
-    ],
-)
-def test_a_run_with_another_option_is_refused(run: Path, override: str, key: str) -> None:
-    path = run / "checkpoints" / "last.ckpt"
-    refuse_other_config(path, run_parts(checked(*CONFIG)), 4)
-    with pytest.raises(UserError, match=rf"was written with other options \({key}\); .*start a new run directory"):
-        refuse_other_config(path, run_parts(checked(*CONFIG, override)), 4)
-
-
-def test_a_slot_set_only_once_is_another_option(run: Path) -> None:
-    """A null `decoder_encoding` is absent, and must not match one that was set."""
-    other = [override for override in CONFIG if not override.startswith("decoder_encoding")]
-    with pytest.raises(UserError, match="decoder_encoding"):
-        refuse_other_config(run / "checkpoints" / "last.ckpt", run_parts(checked(*other)), 4)
-
-
 def test_which_checkpoint_resume_means(run: Path, tmp_path: Path) -> None:
     last = run / "checkpoints" / "last.ckpt"
-    assert checkpoint_to_resume("auto", run) == last
-    assert checkpoint_to_resume("auto", tmp_path) is None
-    assert checkpoint_to_resume(None, tmp_path) is None
-    assert checkpoint_to_resume(str(last), tmp_path) == last
+    assert where_to_start("auto", run) == Start(last)
+    assert where_to_start(None, tmp_path) == Start(None)
+    assert where_to_start(str(last), tmp_path) == Start(last)
     for resume in (None, str(tmp_path / "other.ckpt")):
         with pytest.raises(UserError, match="already holds a run; continue it with resume=auto, or choose another"):
             refuse_occupied(resume, run)
     for resume in ("auto", str(last)):
         refuse_occupied(resume, run)
     refuse_occupied(None, tmp_path)
+
+
+def test_no_command_reads_a_damaged_checkpoint(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    content = bytearray((folder / "last.ckpt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "last.ckpt").write_bytes(content)
+    assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 2
+    with pytest.raises(UserError, match=r"last.ckpt is damaged: .*; .*best.ckpt \(step 2\) is good"):
+        open_run(str(tmp_path / "run"), [])
+    assert open_run(str(tmp_path / "run"), ["eval.checkpoint=best_val"]).path == folder / "best.ckpt"

@@ -15,13 +15,14 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import UserError
 from relformer.redaction import redact
 from relformer.training import loggers
 from relformer.training.loggers import build_loggers, finish, run_hint
+from relformer.training.wandb_logger import SteadyWandbLogger
 
 KEY = "k" * 40
 
@@ -162,7 +163,7 @@ def test_other_ranks_make_the_same_loggers_but_no_files(
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     built = build(tmp_path)
     finish(0)
-    assert [type(logger) for logger in built] == [CSVLogger, WandbLogger]
+    assert [type(logger) for logger in built] == [CSVLogger, SteadyWandbLogger]
     assert not [p for p in tmp_path.rglob("*") if p.is_file()] and not capsys.readouterr().err
 
 
@@ -199,3 +200,26 @@ def test_offline_run_holds_config_metrics_and_images(tmp_path: Path, capfd: pyte
     assert records[-1]["exit"]["exit_code"] == 3
     assert "anonymous" not in capfd.readouterr().err
     assert build(tmp_path, mode="offline")[1].version == identity
+
+
+def test_a_row_torn_by_a_power_cut_goes_and_a_new_column_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,train/loss\n0,2.5\n1,2.25\n2,2.1", newline="")
+    writer = loggers._AppendingWriter(str(tmp_path))
+    assert path.read_text() == "step,train/loss\n0,2.5\n1,2.25\n"
+    writer.log_metrics({"train/loss": 2.0, "val/iid/loss": 3.0}, 2)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        writer.save()
+    assert path.read_text() == "step,train/loss\n0,2.5\n1,2.25\n"
+    again = loggers._AppendingWriter(str(tmp_path))
+    again.log_metrics({"train/loss": 2.0, "val/iid/loss": 3.0}, 2)
+    again.save()
+    with path.open(newline="") as file:
+        assert [row["train/loss"] for row in csv.DictReader(file)] == ["2.5", "2.25", "2.0"]

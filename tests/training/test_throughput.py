@@ -48,3 +48,13 @@ def test_a_run_as_short_as_the_warm_up_has_no_figure(clock: Clock) -> None:
     callback = Throughput()
     train(clock, callback, [1.0] * WARM_UP)
     assert callback.seconds_per_step is None
+
+
+@pytest.mark.parametrize(("steps", "figure"), [(0, 2.0), (3, 2.0), (40, 1.0)])
+def test_a_continued_run_has_the_figure_of_its_longest_stretch(clock: Clock, steps: int, figure: float) -> None:
+    """A run that was finished and is started again makes no step at all."""
+    first, second = Throughput(), Throughput()
+    train(clock, first, [100.0] * WARM_UP + [2.0] * 10)
+    second.load_state_dict(first.state_dict())
+    train(clock, second, [100.0] * min(WARM_UP, steps) + [1.0] * max(steps - WARM_UP, 0))
+    assert second.seconds_per_step == pytest.approx(figure)

@@ -5,15 +5,20 @@ What is best so far is read from the file itself: a run that was killed between 
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from relformer.training.sealing import damage
+
+logger = logging.getLogger("relformer")
 
 
-class BestCheckpoint(pl.Callback):
+class BestCheckpoint(Checkpoint):
     """Saves `path` whenever `monitor` improves: a loss falls, any other figure rises. Runs on every rank."""
 
     def __init__(self, path: str, monitor: str = "val/iid/loss") -> None:
@@ -22,9 +27,14 @@ class BestCheckpoint(pl.Callback):
         self.score: float | None = None
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        if self.path.exists():
-            stored = torch.load(self.path, map_location="cpu", weights_only=True)["callbacks"]
-            self.score = stored.get(self.state_key, {}).get("score")
+        if not self.path.exists():
+            return
+        if fault := damage(self.path):
+            self.score = None
+            logger.warning("warning: %s is damaged: %s; the best is sought anew from here on", self.path, fault)
+            return
+        stored = torch.load(self.path, map_location="cpu", weights_only=True)["callbacks"]
+        self.score = stored.get(self.state_key, {}).get("score")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
         if trainer.state.fn == "fit":

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import lightning.pytorch as pl
@@ -97,8 +97,10 @@ def publish(trainer: Trainer, pictures: Mapping[str, Picture], numbers: Mapping[
         if isinstance(logger, WandbLogger):
             import wandb
 
-            images = {key: wandb.Image(str(path), caption=text) for key, (path, text) in pictures.items()}
-            logger.experiment.log({**images, **numbers, "trainer/global_step": step})
+            images: dict[str, Any] = {
+                key: wandb.Image(str(path), caption=text) for key, (path, text) in pictures.items()
+            }
+            logger.log_metrics({**images, **numbers}, step)
         elif isinstance(logger, TensorBoardLogger):
             for key, (path, _) in pictures.items():
                 logger.experiment.add_image(key, imread(path)[..., :3], step, dataformats="HWC")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch import LightningModule, Trainer
@@ -12,10 +13,15 @@ WARM_UP = 5
 
 
 class Throughput(pl.Callback):
-    """`seconds_per_step` after training: from the start of a step's first batch to the end of its last."""
+    """`seconds_per_step` after training: from the start of a step's first batch to the end of its last.
+
+    Of a continued run, the figure of the stretch with the most steps.
+    """
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.earlier: tuple[int, float | None] = (0, None)
+        """Steps measured before this start, and their figure."""
         self.began: float | None = None
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: object, index: int) -> None:
@@ -27,7 +33,17 @@ class Throughput(pl.Callback):
             self.times.append(time.perf_counter() - self.began)
             self.began = None
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": max(self.earlier[0], len(self.measured)), "seconds_per_step": self.seconds_per_step}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.earlier = state_dict["steps"], state_dict["seconds_per_step"]
+
+    @property
+    def measured(self) -> list[float]:
+        return self.times[WARM_UP:]
+
     @property
     def seconds_per_step(self) -> float | None:
-        measured = self.times[WARM_UP:]
-        return statistics.median(measured) if measured else None
+        steps, earlier = self.earlier
+        return statistics.median(self.measured) if len(self.measured) > steps else earlier

@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from relformer.data.text.hub_tables import Table, open_tables
 from relformer.errors import OptionError, UserError
 
@@ -73,10 +71,12 @@ class HubPairs:
         return state.hexdigest()
 
     def _batches(self) -> Iterator[list[tuple[Any, Any]]]:
+        import pyarrow
+
         for table, nested in self._tables:
             try:
                 yield from self._rows(table, nested)
-            except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
                 raise UserError(f"{table.where} is damaged: {' '.join(str(error).split())}") from None
 
     def _rows(self, table: Table, nested: bool) -> Iterator[list[tuple[Any, Any]]]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relformer.config import compose, prepare
+from relformer.config import compose, prepare, update
 from relformer.data.text.imported import Controls, ImportedTokenizer
 from relformer.data.vocabulary import Coder, stored_pair
 from relformer.encodings.sinusoid import sinusoid
@@ -62,7 +62,10 @@ def from_hf(path: str) -> Imported:
     overrides = [*overrides_of(model), *decoding_overrides(model.generation_config)]
     bias = output_bias(model, sides.target)
     overrides.append(f"model.output_bias={str(bias is not None).lower()}")
-    composed = compose(["data=text_files", f"data.bos={str(bos).lower()}", *overrides])
+    overrides.append(f"data.bos={str(bos).lower()}")
+    choices = [override for override in overrides if "." not in override.partition("=")[0]]
+    composed = compose(["data=text_files", *choices])
+    update(composed, [override for override in overrides if override not in choices])
     config = {**run_parts(composed), "vocabulary": stored_pair(*coders), "fingerprint": ""}
     config |= {"max_steps": 0, "trained_length": trained_length(model.config), "length_side": "target"}
     return config, state_of(model, ModelOptions(**config["model"]), sides, bias), coders

@@ -58,7 +58,7 @@ class Seq2SeqModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         # Dropout is a pure function of (seed, step, rank): equal for every encoding, and unchanged by a resume. The
         # trainer's own count of batches begins anew where a finished run is made longer.
-        accumulate = self.trainer.accumulate_grad_batches
+        accumulate = self.trainer.accumulate_grad_batches if self._trainer else 1  # match=time has no Trainer
         number = self.global_step * accumulate + batch_index % accumulate
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank))
         reached("step", self.global_step + 1)

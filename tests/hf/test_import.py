@@ -64,7 +64,8 @@ def test_logits_are_equal(both: Both) -> None:
     ours = moved(target, both.target)
     ours[:, 0] = 1
     logits = both.ours(source, ours)
-    torch.testing.assert_close(logits[..., both.target.ours], expected, rtol=0, atol=1e-4)
+    # An untied head of T5 1.1 gives logits above 10, where float32 itself is no finer than 1e-6 an addition.
+    torch.testing.assert_close(logits[..., both.target.ours], expected, rtol=2e-5, atol=1e-4)
     assert logits.shape[-1] == expected.shape[-1] + (both.target.extra is not None)
     extra = both.target.extra
     if extra is not None:  # the second id of a token takes no probability from the others

@@ -1,6 +1,7 @@
 """A run of a second that has all that a resume could get wrong, and what two runs must agree on to the last bit."""
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,14 +68,21 @@ def rows(run: Path) -> dict[tuple[int, str], str]:
         }
 
 
+UNCOUNTED = re.compile(
+    r"/Throughput/|val_loop|validate_loop|/completed$|^/epoch$|epoch_progress|_batches_that_stepped$"
+)
+"""Of a checkpoint's keys: the seconds that a step took; batches validated, and counts that a validation made after a
+restart leaves one behind; the trainer's epoch, of which a run has one, over only where the process has reached the end
+of it; its count of rows, which the module sets before each batch."""
+
+
 def state(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds: weights, optimizer, schedule, loops, callbacks; without the seconds a step took, and
-    counts that a validation made after a restart leaves one behind."""
+    """What a checkpoint holds: weights, optimizer, schedule, batches done, callbacks."""
     content, here = flat(torch.load(path, map_location="cpu", weights_only=True)), f"{path.parent}"
     return {
         key.replace(here, ""): value.replace(here, "") if isinstance(value, str) else value
         for key, value in content
-        if "/Throughput/" not in key and "val_loop" not in key and not key.endswith("/completed")
+        if not UNCOUNTED.search(key)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,19 +11,24 @@ from typing import Any, get_args
 
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from relformer.attention.sdpa import refuse_sdpa
-from relformer.config import SLOTS, conf_dir, instantiate, plain
+from relformer.attention import refuse
+from relformer.config import SLOTS, conf_dir, explain, instantiate, plain
 from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
 from relformer.decoding import DecodingOptions
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
+from relformer.files import sized
 from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
+from relformer.names import fault_of, unprintable
 from relformer.registry import did_you_mean
 from relformer.schema import LOGGER_MODES, LOGGERS, AttentionOptions, EvalOptions, wrong_choice
+from relformer.shipped import leaves
+from relformer.training.loss import LossOptions
 from relformer.training.schedulers import SCHEDULERS
 
 LISTED = OmegaConf.load(conf_dir() / "trainer" / "default.yaml")
@@ -52,25 +58,51 @@ def check(config: DictConfig) -> None:
     Raises:
         UserError: every fault found, one a line.
     """
+    try:
+        refuse_missing(config)
+        _check(config)
+    except OmegaConfBaseException as error:  # a key that was taken out, or refers to none
+        raise UserError(explain(error)) from None
+
+
+def refuse_missing(config: DictConfig) -> None:
+    """Raises UserError where values are left open (???)."""
+    given = {key: config._get_node(key) for key in config if key != "hydra"}
+    content = {key: OmegaConf.to_container(node) if OmegaConf.is_config(node) else node for key, node in given.items()}
+    if missing := sorted(path for path, value in leaves(content) if str(value) == "???"):
+        raise UserError("\nerror: ".join(f"{path} is not set (???); give it a value" for path in missing))
+
+
+def _check(config: DictConfig) -> None:
     faults: list[str] = []
 
     def attempt(part: Callable[[], Any]) -> Any:
         try:
             return part()
         except UserError as fault:
-            if str(fault) not in faults:
-                faults.append(str(fault))
-            return None
+            said = str(fault)
+        except (MemoryError, RuntimeError) as error:
+            from relformer.training.callbacks.out_of_memory import is_out_of_memory
+
+            if not is_out_of_memory(error):
+                raise
+            said = f"these options need more memory than there is: {str(error).splitlines()[0]}"
+        if said not in faults:
+            faults.append(said)
+        return None
 
     faults += map(str, (*root_faults(config), *trainer_faults(config)))
     attempt(partial(check_optimizer, config))
     attempt(lambda: DecodingOptions(**plain(config, "decoding")["decoding"]))
+    attempt(lambda: LossOptions(**plain(config, "loss")["loss"]))
     options = attempt(partial(model_options, config)) or ModelOptions()
     for role, slot in zip(get_args(Role), SLOTS, strict=True):
         attempt(partial(check_slot, config, role, slot, options))
     corpus = attempt(partial(check_data, config))
     if not faults:
         attempt(partial(check_model, config, corpus))
+    if not faults:
+        attempt(partial(check_trainer, config))
     if faults:
         raise UserError("\nerror: ".join(faults))
 
@@ -89,10 +121,8 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     for path in ("name", "paths.log_dir"):
         if not isinstance(OmegaConf.select(config, path), str):
             yield UserError(f"{path}={OmegaConf.select(config, path)!r} is not a name")
-    if isinstance(config.name, str) and (".." in Path(config.name).parts or Path(config.name).is_absolute()):
-        yield UserError(
-            f"name={config.name} leads out of paths.log_dir; it is a folder in it, such as mine or exp/mine"
-        )
+        elif fault := (fault_of if path == "name" else unprintable)(OmegaConf.select(config, path)):
+            yield UserError(f"{path}={OmegaConf.select(config, path)!r} {fault}")
     if not isinstance(config.logger.get("tags", ListConfig([])), ListConfig):
         yield OptionError("tags", config.logger.tags, "is not a list; write logger.tags=[one,two]", "logger")
     if config.eval.checkpoint == "best_val" and config.callbacks.get("best_checkpoint") is None:
@@ -101,11 +131,17 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
         yield UserError(f"on_full={config.on_full} is not one of stop, go_on")
     if type(config.resume_changed) is not bool:
         yield UserError(f"resume_changed={config.resume_changed} is not true or false")
+    if type(config.init_strict) is not bool:
+        yield UserError(f"init_strict={config.init_strict} is not true or false")
+    if config.init_from is not None and not isinstance(config.init_from, str):
+        yield UserError(f"init_from={config.init_from} is not a path; give a run, a checkpoint, a folder, or hf:NAME")
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
-    if not 0 <= config.loss.label_smoothing < 1:
-        yield OptionError("label_smoothing", config.loss.label_smoothing, "must lie in [0, 1)", "loss")
     yield from sweep_faults(config)
+    threads = config.hardware.threads
+    if threads is not None and threads < 1:
+        yield OptionError("threads", threads, "must be at least 1, or null for a share of the cores", "hardware")
+    yield from reliability_faults(config)
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
     if config.eval.every < 1:
@@ -119,9 +155,19 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     warmup = config.scheduler.warmup_steps
     if not isinstance(warmup, int) or warmup < 0:
         yield OptionError("warmup_steps", warmup, "is not a number of steps from 0 on", "scheduler")
+    if "name" not in config.logger:
+        yield UserError(f"logger.name is missing; it is one of {', '.join(LOGGERS)}")
     for option, choices in (("name", LOGGERS), ("mode", LOGGER_MODES)):
         if config.logger.get(option, choices[0]) not in choices:
             yield OptionError(option, config.logger[option], f"is not one of {', '.join(choices)}", "logger")
+
+
+def reliability_faults(config: DictConfig) -> Iterator[UserError]:
+    timeout, requeue = config.reliability.timeout, config.reliability.requeue
+    if timeout <= 0:
+        yield OptionError("timeout", timeout, "must be a positive number of seconds", "reliability")
+    if requeue and config.resume != "auto":
+        yield OptionError("requeue", requeue, "needs resume=auto, or the job would begin afresh", "reliability")
 
 
 def sweep_faults(config: DictConfig) -> Iterator[UserError]:
@@ -172,11 +218,35 @@ def check_optimizer(config: DictConfig) -> None:
     instantiate(config.optimizer, params=[torch.zeros(1)])
 
 
+def check_trainer(config: DictConfig) -> None:
+    """The Trainer and its callbacks are what they are told to be: they are built, and forgotten."""
+    run = config.copy()
+    OmegaConf.set_readonly(run, False)
+    run.paths.run_dir = str(run.hydra.run.dir)
+    callbacks = [instantiate(node) for node in run.callbacks.values() if node is not None]
+    instantiate(run.trainer, max_epochs=None, callbacks=callbacks, logger=False, enable_progress_bar=False)
+
+
 def model_options(config: DictConfig) -> ModelOptions:
     options = plain(config, "model")["model"]
     if wrong := wrong_choice(options, ModelOptions):
         raise OptionError(wrong[0], wrong[1], f"is not one of {wrong[2]}", "model")
-    return ModelOptions(**options)
+    made = ModelOptions(**options)
+    refuse_too_large(made)
+    return made
+
+
+def refuse_too_large(options: ModelOptions) -> None:
+    """Raises UserError where the weights of the layers alone would fill this machine's memory."""
+    width, feedforward = options.width, 2 * options.width * options.feedforward
+    weights = options.encoder_layers * (4 * width**2 + feedforward)
+    weights += options.decoder_layers * (8 * width**2 + feedforward)
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if 4 * weights > room:
+        raise UserError(
+            f"a model of {weights:.3g} weights takes {sized(4 * weights)}, and this machine has {sized(room)}; make "
+            "model.width, model.feedforward or the number of layers smaller"
+        )
 
 
 def check_data(config: DictConfig) -> Corpus:
@@ -210,15 +280,15 @@ def refuse_sampler(model: Seq2Seq) -> None:
 
 def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     sizes = (len(corpus.source_vocabulary), len(corpus.target_vocabulary)) if corpus else (3, 3)
-    if corpus and config.model.tie == "all" and corpus.source_vocabulary is not corpus.target_vocabulary:
+    one = config.model.tie in ("inputs", "all")
+    if corpus and one and corpus.source_vocabulary.tokens != corpus.target_vocabulary.tokens:
         rule = "needs one vocabulary for both sides (of text: data.tokenizer.joint=true); choose decoder"
-        raise OptionError("tie", "all", rule, "model")
+        raise OptionError("tie", config.model.tie, rule, "model")
     model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *sizes)
     if corpus is not None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
         if any(each.positions is not None for each in corpus.sets.values()):
             refuse_sampler(model)
-    if config.attention.backend == "sdpa":
-        for slot in model.slots.values():
-            for encoding in slot:
-                refuse_sdpa(encoding)
+    for slot in model.slots.values():
+        for encoding in slot:
+            refuse(config.attention.backend, encoding)

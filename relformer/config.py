@@ -28,6 +28,8 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from relformer.errors import UserError
+from relformer.names import path_element
+from relformer.presets import conf_dir as conf_dir
 from relformer.registry import did_you_mean, load_plugins
 from relformer.schema import register_schemas
 
@@ -44,17 +46,13 @@ SEARCH_PATH = "hydra.searchpath"
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
 
 
-def conf_dir() -> Path:
-    """The shipped configuration: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).parent
-    inside = package / "conf"
-    return inside if (inside / "train.yaml").exists() else package.parent / "conf"
+def run_stamp(restarts: bool) -> str:
+    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the process.
 
-
-def run_stamp() -> str:
-    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the
-    process."""
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+    Args:
+        restarts: of one task of SLURM too, where another run of the same job must not meet this one.
+    """
+    if (restarts and "SLURM_JOB_ID" in os.environ) or int(os.environ.get("SLURM_NTASKS", "1")) > 1:
         return os.environ["SLURM_JOB_ID"]
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (
         None,
@@ -87,6 +85,7 @@ def prepare(config_dir: str | None = None) -> None:
         raise UserError(f"--config-dir {config_dir} is not a folder ({Path(config_dir).resolve()})")
     packages = sorted({module.split(".")[0] for module in load_plugins()})
     register_schemas()
+    OmegaConf.register_new_resolver("path_element", path_element, replace=True)
     OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
     folders = [Path(place) / "conf" for name in packages for place in getattr(sys.modules[name], "__path__", ())]
     folders += [Path(config_dir).resolve()] if config_dir else []
@@ -111,14 +110,14 @@ def compose(overrides: list[str]) -> DictConfig:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         try:
             return _compose(overrides)
-        except (HydraException, OmegaConfBaseException) as error:
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
             raise UserError(explain(error)) from None
         except YAMLError as error:
             raise UserError(f"a configuration file is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _compose(overrides: list[str]) -> DictConfig:
-    parsed = OverridesParser.create().parse_overrides(overrides)
+    parsed = read_overrides(overrides)
     for override in parsed:
         if not override.key_or_group:
             raise UserError(f"{override.input_line!r} has no key; write key=value")
@@ -137,22 +136,41 @@ def _compose(overrides: list[str]) -> DictConfig:
     return hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
 
 
+def read_overrides(overrides: list[str]) -> list[Override]:
+    """Hydra's reading of a command line.
+
+    Raises:
+        UserError: one of them is none.
+    """
+    parser, found = OverridesParser.create(), []
+    for text in overrides:
+        try:
+            found += parser.parse_overrides([text])
+        except HydraException:
+            key, equals, value = text.partition("=")
+            remedy = f"; put its value in quotes: {key}='...'" if equals and not value.startswith("'") else ""
+            raise UserError(f"{text!r} can't be read as key=value{remedy}") from None
+    return found
+
+
 def check_choice(override: Override, options: list[str]) -> None:
     """Whether the options of a config group have what an override chooses."""
     group, value = override.key_or_group, override.value()
     slot = override.package or group
     if override.is_delete():
-        if slot in ("decoder_encoding", "experiment"):
+        if slot in ("decoder_encoding", "experiment") and (value is None or value in options):
             return
+        if slot in ("decoder_encoding", "experiment"):
+            raise UserError(f"{override.input_line!r} would leave out what is not there; write ~{slot}")
         raise UserError(f"~{slot} would leave a run without {slot}; choose one of {', '.join(options)}")
     if value is None and group == "encoding":
         raise UserError(f"{slot}=null is not an encoding; did you mean {slot}=none?")
     if value is None and slot != "experiment":
         raise UserError(f"{slot}=null would leave a run without {slot}; choose one of {', '.join(options)}")
     chosen = value.list if isinstance(value, ChoiceSweep) else [value]
-    for name in chosen:
-        if isinstance(name, str) and name not in options and "/" not in name:
-            raise UserError(f"no {group} {name!r}{did_you_mean(name, options)}\n  {group}: {', '.join(options)}")
+    for name in (each for choice in chosen for each in (choice if isinstance(choice, list) else [choice])):
+        if name is not None and (not isinstance(name, str) or (name not in options and "/" not in name)):
+            raise UserError(f"no {group} {name!r}{did_you_mean(str(name), options)}\n  {group}: {', '.join(options)}")
 
 
 def check_key(override: Override, config: DictConfig) -> None:
@@ -214,7 +232,7 @@ def update(config: DictConfig, overrides: list[str]) -> None:
         UserError: an unknown key, or a value of the wrong type.
     """
     try:
-        for override in OverridesParser.create().parse_overrides(overrides):
+        for override in read_overrides(overrides):
             if override.is_sweep_override() or override.is_delete():
                 raise UserError(f"{override.input_line!r}: give one value, such as {override.key_or_group}=...")
             check_key(override, config)
@@ -235,8 +253,11 @@ def instantiate(node: DictConfig | Mapping[str, Any], **arguments: Any) -> Any:
     """The object a node's `_target_` names, its arguments plain containers: the one door for foreign objects.
 
     Raises:
-        UserError: it does not take these options. Other faults inside it keep their traceback.
+        UserError: it names nothing, or what it names does not take these options. Other faults inside it keep their
+            traceback.
     """
+    if not isinstance(node, Mapping | DictConfig) or not isinstance(node.get("_target_"), str):
+        raise UserError(f"{str(node)!r:.200} is not an object's options; it needs _target_, the object's import path")
     try:
         return hydra_instantiate(node, **arguments, _convert_="all")
     except InstantiationException as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -17,6 +18,7 @@ from relformer.faults import reached
 
 logger = logging.getLogger("relformer")
 
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 TRANSIENT = (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 """Errors of a network's file system that pass."""
 PAUSES = (0.1, 0.3, 1.0, 3.0)
@@ -88,3 +90,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def sized(count: float) -> str:
+    """Bytes in words: ``1.5 GiB``."""
+    power = min(int(math.log2(max(count, 1)) / 10), len(UNITS) - 1)
+    return f"{count / 1024**power:.3g} {UNITS[power]}"

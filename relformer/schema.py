@@ -22,6 +22,7 @@ from relformer.data.corpus import DataOptions
 from relformer.decoding import DecodingOptions
 from relformer.model import ModelOptions
 from relformer.registry import Option, encodings, tasks
+from relformer.training.loss import LossOptions
 
 LOGGERS = ("wandb", "csv", "tensorboard", "none")
 LOGGER_MODES = ("auto", "online", "offline", "disabled")
@@ -30,11 +31,6 @@ LOGGER_MODES = ("auto", "online", "offline", "disabled")
 @dataclass(frozen=True)
 class AttentionOptions:
     backend: Backend = "auto"
-
-
-@dataclass(frozen=True)
-class LossOptions:
-    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,25 @@ class EvalOptions:
 
 
 @dataclass(frozen=True)
+class HardwareOptions:
+    """`threads` of each process; null shares the machine's cores out. `compile`: the feed-forward half of each layer by
+    torch.compile while training, once for all lengths; a minute's wait that a long run on a GPU repays."""
+
+    threads: int | None = None
+    compile: bool = False
+
+
+@dataclass(frozen=True)
+class ReliabilityOptions:
+    """`timeout`: seconds without progress after which the run ends: a rank that stands still, or data workers that
+    bring no batch. `requeue`: under SLURM, SIGUSR1 (sbatch --signal=USR1@120) has the job saved and requeued, which
+    goes on in the same directory; wants resume=auto."""
+
+    timeout: float = 600.0
+    requeue: bool = False
+
+
+@dataclass(frozen=True)
 class SlotOptions:
     """What every encoding's slot has beside the encoding's own options; a null `share` is the published choice."""
 
@@ -59,10 +74,13 @@ class SlotOptions:
 @dataclass(frozen=True)
 class SweepOptions:
     """`objective`: the figure that a sweep with a search minimises or maximises, of the checkpoint that runs report.
-    `tune_on_test` allows one of a test set, which every comparison then says."""
+    `tune_on_test` allows one of a test set, which every comparison then says. `learning_rates` are tried first, with
+    `tuning_seeds`, for every encoding of the sweep, which is then run with the one that it does best with."""
 
     objective: str = "val/iid/loss"
     tune_on_test: bool = False
+    learning_rates: list[float] | None = None
+    tuning_seeds: list[int] | None = None
 
 
 def register_schemas() -> None:
@@ -78,9 +96,15 @@ def register_schemas() -> None:
                 warnings.warn(f"{group} {name!r} is left out, its options make no schema ({fault})", stacklevel=2)
                 continue
             store.store(group=f"{group}/schema", name=name, node=node)
-    for group, cls in (("model", ModelOptions), ("decoding", DecodingOptions), ("sweep", SweepOptions)):
+    plain = {"model": ModelOptions, "decoding": DecodingOptions, "sweep": SweepOptions, "hardware": HardwareOptions}
+    for group, cls in plain.items():
         store.store(group=f"{group}/schema", name=group, node=schema(group, options_of(cls)))
-    for group, options_class in (("attention", AttentionOptions), ("loss", LossOptions), ("eval", EvalOptions)):
+    for group, options_class in (
+        ("attention", AttentionOptions),
+        ("loss", LossOptions),
+        ("eval", EvalOptions),
+        ("reliability", ReliabilityOptions),
+    ):
         store.store(group=group, name="default", node=schema(group, options_of(options_class)))
 
 

@@ -41,8 +41,8 @@ def absolute_terms(model: Seq2Seq, probe: Probe) -> dict[Role, Array]:
             encoding = model.slots[role].first
             if not is_absolute(encoding):
                 continue
-            layer = stack.layers[0]  # type: ignore[index]
-            terms = layer_terms(layer, encoding, embedding(tokens) * model.embed_scale, tokens)  # type: ignore[arg-type]
+            x = embedding(tokens) * model.embed_scale
+            terms = layer_terms(stack.layers[0], encoding, x, tokens, stack.embedding_norm)  # type: ignore[index, arg-type]
             seen = torch.ones(terms.shape[-2:], dtype=torch.bool, device=terms.device)
             seen = seen.tril() if role == "decoder" else seen
             maps = centred(terms, seen).mean(1).masked_fill(~seen, torch.nan)
@@ -56,14 +56,19 @@ def is_absolute(encoding: PositionalEncoding) -> bool:
     return enters and not (encoding.acts("query") or encoding.acts("key"))
 
 
-def layer_terms(layer: nn.Module, encoding: PositionalEncoding, x: Tensor, tokens: Tensor) -> Tensor:
-    """The four terms from embedded tokens (B, L, E): (4, B, H, L, L)."""
+def layer_terms(
+    layer: nn.Module, encoding: PositionalEncoding, x: Tensor, tokens: Tensor, entering: nn.Module
+) -> Tensor:
+    """The four terms from embedded tokens (B, L, E), which pass a norm on `entering` or none: (4, B, H, L, L)."""
     attention, branch = layer.attention, layer.attention_branch
     assert isinstance(attention, Attention) and isinstance(branch, Residual)
     batch, length = tokens.shape
     positions = encoding.positions(length, batch, x.device)
     embedded = encoding.embed(x, tokens, positions)
-    content, position = split(branch.norm, x, embedded - x) if branch.before else (x, embedded - x)
+    content, position = x, embedded - x
+    for norm in (entering, branch.norm if branch.before else nn.Identity()):
+        if not isinstance(norm, nn.Identity):
+            content, position = split(norm, content, position)
     span = encoding.ready(Span.between(positions, positions, length, x.device))
 
     def parts(projection: nn.Module, read: Callable[[Tensor, Span], Tensor]) -> tuple[Tensor, Tensor]:

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, get_args
 
-import torch
 from torch import Tensor
 
+from relformer.attention import flex, relative, sdpa, toeplitz
 from relformer.attention.call import Call
 from relformer.attention.dense import dense
-from relformer.attention.sdpa import refuse_sdpa, sdpa, serves
 from relformer.encodings import PositionalEncoding, Span
 from relformer.errors import UserError
 
-Backend = Literal["auto", "dense", "sdpa"]
+Backend = Literal["auto", "dense", "sdpa", "flex"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
+NAMED: dict[str, Callable[[Call], Tensor]] = {"dense": dense, "sdpa": sdpa.sdpa, "flex": flex.flex}
+FASTEST: tuple[tuple[Callable[[Call], bool], Callable[[Call], Tensor]], ...] = (
+    (flex.fits, flex.flex),
+    (toeplitz.fits, toeplitz.toeplitz),
+    (sdpa.fits, sdpa.sdpa),
+    (relative.fits, relative.relative),
+)
+"""What `auto` tries in this order, before `dense`."""
 
 
 def attend(
@@ -48,54 +55,29 @@ def attend(
         (B, H, Q, D); a query with no key to see gets zeros.
 
     Raises:
-        UserError: an unknown backend, or backend=sdpa with an encoding that acts on logits or values.
+        UserError: an unknown backend, or one that can't serve the encoding.
     """
-    query = encoding.query(q, span)
-    key = k if keys_done else encoding.key(k, span)
-    keep = visible_pairs(encoding, span, padding, causal)
-    bias = additive_bias(encoding, span, q.dtype)
+    refuse(backend, encoding)
+    query, key = encoding.query(q, span), k if keys_done else encoding.key(k, span)
+    call = Call(query, key, v, encoding, span, (q, k), features, padding, causal, dropout)
+    if observer is not None:
+        observer(call)
+    return kernel(call, backend)(call)
+
+
+def kernel(call: Call, backend: str) -> Callable[[Call], Tensor]:
+    """What computes the call: the backend by name, or the fastest that fits."""
+    if backend != "auto":
+        return NAMED[backend]
+    return next((run for fits, run in FASTEST if fits(call)), dense)
+
+
+def refuse(backend: str, encoding: PositionalEncoding) -> None:
+    """Raises UserError where there is no such backend, or it can't serve the encoding."""
     if backend not in BACKENDS:
         raise UserError(f"attention.backend={backend!r} is not one of {', '.join(BACKENDS)}")
-    if backend == "sdpa":
-        refuse_sdpa(encoding)
-    if observer is not None:
-        observer(Call(query, key, encoding, span, keep, bias, (q, k), features))
-    if backend == "sdpa" or (backend == "auto" and serves(encoding) and not slow_on_sdpa(bias)):
-        square = causal and padding is None and span.q == span.k if isinstance(span.q, range) else False
-        fast = square and not encoding.acts("visible")
-        return sdpa(query, key, v, encoding.scale(q.shape[-1]), keep, bias, fast, dropout)
-    return dense(query, key, v, encoding, span, keep, bias, (q, k), features, dropout)
-
-
-def slow_on_sdpa(bias: Tensor | None) -> bool:
-    """On a CPU a mask that needs a gradient silently leaves the fast kernel (1.9 to 3.1 times the time)."""
-    return bias is not None and bias.requires_grad and torch.is_grad_enabled() and bias.device.type == "cpu"
-
-
-def visible_pairs(encoding: PositionalEncoding, span: Span, padding: Tensor | None, causal: bool) -> Tensor | None:
-    """The mask, True = attend: broadcastable to (B, H, Q, K), or None where every query sees every key."""
-    masks = []
-    if causal and span.relative.past is not None:
-        masks.append(span.relative.past[:, None])
-    if padding is not None:
-        masks.append(padding[:, None, None, :])
-    if encoding.acts("visible"):
-        seen = encoding.visible(span.relative.distance)
-        if seen is not None:
-            masks.append(seen[span.relative.index][:, None])
-    keep = None
-    for mask in masks:
-        keep = mask if keep is None else keep & mask
-    return keep
-
-
-def additive_bias(encoding: PositionalEncoding, span: Span, dtype: torch.dtype) -> Tensor | None:
-    """Table and bias of the encoding for all pairs: broadcastable to (B, H, Q, K), made in float32 and cast last."""
-    bias = span.pair_bias
-    if encoding.acts("bias"):
-        with torch.autocast(span.device.type, enabled=False):
-            more = encoding.bias(span)
-        if more is not None:
-            more = more if more.dim() == 4 else more[None]
-            bias = more if bias is None else bias + more
-    return None if bias is None else bias.to(dtype)
+    if backend in ("sdpa", "flex") and not sdpa.serves(encoding):
+        raise UserError(
+            f"attention.backend={backend} can't serve {encoding.path} ({type(encoding).__name__}), which changes "
+            "logits by content, or values; use attention.backend=auto or dense"
+        )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from relformer.attention.call import Call
 from relformer.encodings import PositionalEncoding
-from relformer.errors import UserError
 
 
 def serves(encoding: PositionalEncoding) -> bool:
@@ -14,32 +15,31 @@ def serves(encoding: PositionalEncoding) -> bool:
     return not (encoding.acts("score") or encoding.acts("value"))
 
 
-def refuse_sdpa(encoding: PositionalEncoding) -> None:
-    """Raises UserError where this backend can't serve the encoding."""
-    if not serves(encoding):
-        raise UserError(
-            f"attention.backend=sdpa can't serve {encoding.path} ({type(encoding).__name__}), which changes logits by "
-            "content, or values; use attention.backend=auto or dense"
-        )
+def fits(call: Call) -> bool:
+    """Whether this is a fast path for the call. On a CPU a mask that needs a gradient silently leaves the fast kernel
+    (1.9 to 3.1 times the time)."""
+    if not serves(call.encoding):
+        return False
+    bias = call.bias
+    slow = bias is not None and bias.requires_grad and torch.is_grad_enabled() and bias.device.type == "cpu"
+    return not slow
 
 
-def sdpa(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float,
-    keep: Tensor | None,
-    bias: Tensor | None,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
-    """(B, H, Q, D). `causal` states that the mask is the square causal one and nothing else, which has a fast path."""
+def sdpa(call: Call) -> Tensor:
+    """(B, H, Q, D). A square causal mask alone has a path of its own."""
+    keep, bias = call.keep, call.bias
+    square = call.causal and call.padding is None and isinstance(call.span.q, range) and call.span.q == call.span.k
+    causal = square and bias is None and not call.encoding.acts("visible")
     if bias is None:
         mask = None if causal else keep
     else:
-        causal, mask = False, bias if keep is None else bias.masked_fill(~keep, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale)
-    if keep is None or causal:
-        return out
-    empty = ~keep.any(-1, keepdim=True)
-    return out.masked_fill(empty, 0.0)  # kernels differ in what they give for a row with nothing to attend
+        mask = bias if keep is None else bias.masked_fill(~keep, float("-inf"))
+    out = F.scaled_dot_product_attention(
+        call.q, call.k, call.v, attn_mask=mask, dropout_p=call.dropout, is_causal=causal, scale=call.scale
+    )
+    return zeroed(out, None if causal else keep)
+
+
+def zeroed(out: Tensor, keep: Tensor | None) -> Tensor:
+    """The output with zeros where a query sees no key, for which kernels give what they like."""
+    return out if keep is None else out.masked_fill(~keep.any(-1, keepdim=True), 0.0)

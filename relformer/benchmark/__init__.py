@@ -1,5 +1,5 @@
-"""`relformer benchmark`: speed against other implementations, in one interleaved run."""
+"""`relformer benchmark`: what an encoding, a step, a loss or a decoded token costs, against other implementations."""
 
-from relformer.benchmark.decode import benchmark_decode
+from relformer.benchmark.command import benchmark_command
 
-__all__ = ["benchmark_decode"]
+__all__ = ["benchmark_command"]

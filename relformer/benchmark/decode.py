@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from matplotlib.figure import Figure
 
-from relformer.benchmark.interleaved import ratio, taking_turns
-from relformer.benchmark.peers import PEERS, VOCABULARY, Competitor, absent, competitors
-from relformer.config import explain
-from relformer.errors import OptionError, UserError
-from relformer.files import write_text
-from relformer.registry import did_you_mean
+from relformer.benchmark.interleaved import Spread, ratio, taking_turns
+from relformer.benchmark.options import Common, one_thread, parsed, usable
+from relformer.benchmark.output import Column, deliver, number, times
+from relformer.benchmark.peers import VOCABULARY, absent
+from relformer.benchmark.plot import Bar, draw_bars
+from relformer.benchmark.searches import Competitor, competitors
+from relformer.errors import OptionError
 
 
 @dataclass(frozen=True)
-class DecodeBenchmark:
-    """The options: a batch of sources, what is written for each, and how often. `out` names a CSV file."""
+class DecodeBenchmark(Common):
+    """The options: a batch of sources, and what is written for each."""
 
     batch: int = 8
     source: int = 24
     new_tokens: int = 32
     beams: int = 5
-    repeats: int = 7
-    device: str = "cpu"
-    out: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("batch", "source", "new_tokens", "repeats"):
-            if getattr(self, name) < 1:
-                raise OptionError(name, getattr(self, name), "must be at least 1")
+        super().__post_init__()
+        self.at_least(1, "batch", "source", "new_tokens")
         if self.beams < 2:
             raise OptionError("beams", self.beams, "must be at least 2; greedy search is measured anyway")
 
@@ -53,43 +43,25 @@ class Row:
     parameters: int
     milliseconds: float
     tokens_per_second: float
-    ours_is: float
+    ours_is: Spread
 
 
 def benchmark_decode(arguments: list[str]) -> list[Row]:
-    """Measure, print the table, and write it where `out` says.
+    """Measure, print the table, and write the files that `out` and `plot` name.
 
     Raises:
         UserError: options that are unknown or make no sense.
     """
-    options = parsed(arguments)
-    try:
-        device = torch.device(options.device)
-        generator = torch.Generator().manual_seed(0)
-        source = torch.randint(3, VOCABULARY, (options.batch, options.source), generator=generator).to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device={options.device} can't be used here: {str(error).splitlines()[0]}") from None
-    torch.set_num_threads(1)
-    rows = measured(competitors(source, options.new_tokens), options, device)
-    show(rows, options)
-    if options.out:
-        write_text(Path(options.out), as_csv(rows))
+    options = parsed(DecodeBenchmark, arguments)
+    device = usable(options.device)
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(3, VOCABULARY, (options.batch, options.source), generator=generator).to(device)
+    with one_thread():
+        rows = measured(competitors(source, options.new_tokens), options, device)
+    what = f"{options.batch} sources of {options.source} tokens, {options.new_tokens} new tokens each"
+    title = f"{what}, t5 positions, {options.device}: {options.clock}"
+    deliver(rows, options, title, COLUMNS, [absent()], lambda: drawing(rows))
     return rows
-
-
-def parsed(arguments: list[str]) -> DecodeBenchmark:
-    known = [field.name for field in fields(DecodeBenchmark)]
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if not equals or name not in known:
-            raise UserError(f"no option {argument!r}{did_you_mean(name, known)}\n  options: {', '.join(known)}")
-    try:
-        merged = OmegaConf.merge(OmegaConf.structured(DecodeBenchmark), OmegaConf.from_dotlist(arguments))
-        made = OmegaConf.to_object(merged)
-    except OmegaConfBaseException as error:
-        raise UserError(explain(error)) from None
-    assert isinstance(made, DecodeBenchmark)
-    return made
 
 
 def measured(systems: list[Competitor], options: DecodeBenchmark, device: torch.device) -> list[Row]:
@@ -105,42 +77,30 @@ def measured(systems: list[Competitor], options: DecodeBenchmark, device: torch.
     with ExitStack() as held:
         for system in systems:
             held.enter_context(system.around())
-        times = taking_turns(names, options.repeats, device)
+        seconds = taking_turns(names, options.repeats, device)
     parameters = {system.name: system.parameters for system in systems}
     rows = []
     for search, name in runs:
-        seconds = statistics.median(times[f"{search}, {name}"])
-        faster = ratio(times, f"{search}, {name}", f"{search}, {systems[0].name}")
-        tokens = options.batch * options.new_tokens / seconds
-        rows.append(Row(name, search, parameters[name], 1000 * seconds, tokens, faster))
+        median = statistics.median(seconds[f"{search}, {name}"])
+        faster = ratio(seconds, f"{search}, {name}", f"{search}, {systems[0].name}")
+        tokens = options.batch * options.new_tokens / median
+        rows.append(Row(name, search, parameters[name], 1000 * median, tokens, faster))
     return rows
 
 
-def show(rows: list[Row], options: DecodeBenchmark) -> None:
-    what = f"{options.batch} sources of {options.source} tokens, {options.new_tokens} new tokens each"
-    how = (
-        f"{options.repeats} rounds in turn, {'CPU time of one thread' if options.device == 'cpu' else 'time'}, medians"
-    )
-    table = Table(box=box.MARKDOWN)
-    table.add_column("search")
-    table.add_column("system")
-    for heading in ("parameters", "ms", "tokens/s", "relformer is"):
-        table.add_column(heading, justify="right")
+COLUMNS: list[Column] = [
+    ("search", lambda row: row.search),
+    ("system", lambda row: row.system),
+    ("|parameters", lambda row: number(row.parameters)),
+    ("|ms", lambda row: number(row.milliseconds)),
+    ("|tokens/s", lambda row: number(row.tokens_per_second)),
+    ("|relformer is so many times as fast", lambda row: "" if row.system == "relformer" else times(row.ours_is)),
+]
+
+
+def drawing(rows: list[Row]) -> Figure:
+    """Tokens per second by search."""
+    bars = {row.search: list[Bar]() for row in rows}
     for row in rows:
-        figures = f"{row.parameters:,}", f"{row.milliseconds:.0f}", f"{row.tokens_per_second:.0f}"
-        table.add_row(row.search, row.system, *figures, "" if row.system == rows[0].system else f"{row.ours_is:.2f}x")
-    console = Console(soft_wrap=True, markup=False)
-    console.print(f"{what}, t5 positions, {options.device}: {how}")
-    console.print(table)
-    if missing := absent():
-        left_out = ", ".join(PEERS[name.replace("-", "_")] for name in missing)
-        console.print(f"left out: {left_out}; pip install 'relformer[peers]' brings {', '.join(missing)}")
-
-
-def as_csv(rows: list[Row]) -> str:
-    text = io.StringIO()
-    names = [field.name for field in fields(Row)]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([getattr(row, name) for name in names] for row in rows)
-    return text.getvalue()
+        bars[row.search].append(Bar(row.system, Spread(*[row.tokens_per_second] * 3)))
+    return draw_bars(list(bars.items()), "tokens per second")

@@ -1,75 +1,70 @@
-"""Encoder-decoders of one size, ready to decode a batch: ours and, where installed, other people's.
+"""Encoder-decoders of one size: ours with any encoding and, where installed, other people's.
 
-Three layers each side, width 256, 4 heads, feed-forward 1024, one vocabulary of 8,000; T5's relative bias everywhere.
-Weights are random, and nothing ends a target, so that all write equally many tokens.
+Three layers each side, width 256, 4 heads, feed-forward 1024, one vocabulary of 8,000 for input and output; no dropout.
+Weights are random. x-transformers can't tie its output layer, and so has 2 million parameters more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from relformer.decoding import DecodingOptions, decode
-from relformer.model import build_model
+from relformer.model import Seq2Seq, build_model
+from relformer.registry import encodings
 
 LAYERS, WIDTH, HEADS, FEEDFORWARD, VOCABULARY = 3, 256, 4, 1024, 8000
 PAD, BOS, NO_EOS = 0, 1, -1
 PEERS = {"transformers": "HF T5", "x_transformers": "x-transformers"}
 """Packages of the extra `peers`, and what their competitor is called."""
 
-Search = Callable[[int], Callable[[], object]]
-"""From a number of beams to a run that decodes the batch with them."""
+
+def installed(package: str) -> bool:
+    return find_spec(package) is not None
 
 
-@dataclass(frozen=True)
-class Competitor:
-    """A model with the searches it has; `around` is held while it decodes batches, as it is around a test set."""
-
-    name: str
-    model: nn.Module
-    search: Search
-    beam: bool = True
-    around: Callable[[], AbstractContextManager[None]] = nullcontext
-
-    @property
-    def parameters(self) -> int:
-        return sum(p.numel() for p in self.model.parameters())
+def absent() -> str:
+    """A note on the peers that are not installed, or nothing."""
+    missing = [package for package in PEERS if not installed(package)]
+    packages = ", ".join(package.replace("_", "-") for package in missing)
+    names = ", ".join(PEERS[package] for package in missing)
+    return f"left out: {names}; pip install 'relformer[peers]' brings {packages}" if missing else ""
 
 
-def competitors(source: Tensor, new_tokens: int) -> list[Competitor]:
-    """Ours first, then the peers that are installed."""
-    made = [ours(source, new_tokens)]
-    if find_spec("transformers"):
-        made.append(hf_t5(source, new_tokens))
-    if find_spec("x_transformers"):
-        made.append(x_transformers(source, new_tokens))
-    return made
-
-
-def absent() -> list[str]:
-    return [package.replace("_", "-") for package in PEERS if not find_spec(package)]
-
-
-def ours(source: Tensor, new_tokens: int) -> Competitor:
-    sizes = {"width": WIDTH, "heads": HEADS, "feedforward": FEEDFORWARD, "tie": "all"}
+def ours(
+    name: str, options: Mapping[str, Any] | None = None, source: int = VOCABULARY, target: int = VOCABULARY
+) -> Seq2Seq:
+    """Ours with an encoding in the encoder (where it has a definition there) and the decoder."""
+    node, entry = {"name": name, **(options or {})}, encodings[name]
+    needs = entry.cls.needs_attention_bias  # type: ignore[attr-defined]
+    sizes = {
+        "width": WIDTH,
+        "heads": HEADS,
+        "feedforward": FEEDFORWARD,
+        "tie": "all" if source == target else "decoder",
+    }
     layers = {"encoder_layers": LAYERS, "decoder_layers": LAYERS}
-    config = {"seed": 0, "model": sizes | layers, "encoding": {"name": "t5"}}
-    model = build_model(config, VOCABULARY, VOCABULARY, PAD).eval().to(source.device)
+    config = {
+        "seed": 0,
+        "model": sizes | layers | ({"attention_bias": needs[0]} if needs else {}),
+        "encoding": {"name": "none"} if decoder_only(name) else node,
+        "decoder_encoding": node,
+    }
+    return build_model(config, source, target, PAD)
 
-    def search(beams: int) -> Callable[[], object]:
-        options = DecodingOptions(beams=beams, max_length_base=new_tokens, max_length_factor=0.0)
-        return lambda: decode(model, source, options, BOS, NO_EOS)
 
-    return Competitor("relformer", model, search, around=model.decoding)
+def decoder_only(name: str) -> bool:
+    return "encoder" in encodings[name].cls.refuses  # type: ignore[attr-defined]
 
 
-def hf_t5(source: Tensor, new_tokens: int) -> Competitor:
+def hf_t5(attention: str = "sdpa") -> Any:
+    """Hugging Face's T5, with its relative bias, by SDPA or written out (eager)."""
     transformers = import_module("transformers")
     config = transformers.T5Config(
         vocab_size=VOCABULARY,
@@ -79,30 +74,52 @@ def hf_t5(source: Tensor, new_tokens: int) -> Competitor:
         d_ff=FEEDFORWARD,
         num_layers=LAYERS,
         num_decoder_layers=LAYERS,
+        dropout_rate=0.0,
         decoder_start_token_id=PAD,
         pad_token_id=PAD,
         eos_token_id=None,
     )
-    model = transformers.T5ForConditionalGeneration(config).eval().to(source.device)
-    model.generation_config.eos_token_id = None
-
-    def search(beams: int) -> Callable[[], object]:
-        return lambda: model.generate(source, max_new_tokens=new_tokens, do_sample=False, num_beams=beams)
-
-    return Competitor(PEERS["transformers"], model, search)
+    return transformers.T5ForConditionalGeneration._from_config(config, attn_implementation=attention)
 
 
-def x_transformers(source: Tensor, new_tokens: int) -> Competitor:
+def x_transformers(source: int, target: int, positions: Mapping[str, bool], **options: Any) -> Any:
+    """x-transformers' encoder-decoder for so many tokens a side, with positions such as `rel_pos_bias` alone."""
+    layers = {"num_tokens": VOCABULARY, "depth": LAYERS, "heads": HEADS, "use_abs_pos_emb": False, **positions}
+
     def side(name: str, length: int) -> dict[str, object]:
-        sizes = {"num_tokens": VOCABULARY, "depth": LAYERS, "heads": HEADS, "max_seq_len": length, "rel_pos_bias": True}
-        return {f"{name}_{option}": value for option, value in sizes.items()}
+        return {f"{name}_{option}": value for option, value in (layers | {"max_seq_len": length}).items()}
 
-    sides = side("enc", source.shape[1]) | side("dec", new_tokens + 1)
-    model = import_module("x_transformers").XTransformer(dim=WIDTH, tie_token_emb=True, **sides)
-    model.eval().to(source.device)
-    start = torch.full((len(source), 1), BOS, device=source.device)
+    sides = side("enc", source) | side("dec", target)
+    return import_module("x_transformers").XTransformer(dim=WIDTH, tie_token_emb=True, **sides, **options)
 
-    def search(beams: int) -> Callable[[], object]:
-        return lambda: model.generate(source, start, new_tokens, temperature=0.0)
 
-    return Competitor(PEERS["x_transformers"], model, search, beam=False)
+class TorchTransformer(nn.Module):
+    """torch.nn.Transformer, pre-norm, with learned absolute positions and one tied embedding."""
+
+    def __init__(self, longest: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(longest, WIDTH)
+        for table in (self.tokens, self.positions):
+            nn.init.normal_(table.weight, std=WIDTH**-0.5)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "enable_nested_tensor")  # pre-norm has no nested tensors
+            self.transformer = nn.Transformer(
+                WIDTH, HEADS, LAYERS, LAYERS, FEEDFORWARD, dropout=0.0, batch_first=True, norm_first=True
+            )
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """(B, S) and (B, T) -> logits (B, T, V)."""
+        length = target.shape[1]
+        future = torch.ones(length, length, dtype=torch.bool, device=target.device).triu(1)
+        states = self.transformer(
+            self.embed(source),
+            self.embed(target),
+            tgt_mask=future,
+            src_key_padding_mask=source.eq(PAD),
+            memory_key_padding_mask=source.eq(PAD),
+            tgt_is_causal=True,
+        )
+        return F.linear(states, self.tokens.weight)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return (self.tokens(ids) + self.positions.weight[: ids.shape[1]]) * WIDTH**0.5

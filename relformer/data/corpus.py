@@ -24,6 +24,9 @@ _checked: dict[str, Corpus] = {}
 """What a check built, by its options, until the run takes it."""
 
 
+MOST_WORKERS = 1024
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """Options of every task and text source beside its own.
@@ -49,6 +52,8 @@ class DataOptions:
             value = getattr(self, name)
             if value is not None and value < low:
                 raise OptionError(name, value, f"must be at least {low}", "data")
+        if self.workers > MOST_WORKERS:
+            raise OptionError("workers", self.workers, f"must be at most {MOST_WORKERS}: each is a process", "data")
         if self.batch_size is None and self.max_tokens is None:
             rule = "needs data.max_tokens, the token budget of a batch; or give a number of examples"
             raise OptionError("batch_size", None, rule, "data")

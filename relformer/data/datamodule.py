@@ -11,16 +11,18 @@ from relformer.data.batching import Batch, Batches
 from relformer.data.corpus import DataOptions
 from relformer.data.encoded import Corpus, EncodedSet
 from relformer.data.planning import EvaluationPlans, Order, Share, TrainingPlans
+from relformer.data.workers import follow
 
 T = TypeVar("T")
 
 
 class DataModule(pl.LightningDataModule):
-    """Batches of a corpus. `seed` orders the training examples; `data.seed` made them."""
+    """Batches of a corpus. `seed` orders the training examples; `data.seed` made them. `timeout`: seconds that workers
+    may take for a batch; 0 is for ever."""
 
-    def __init__(self, corpus: Corpus, options: DataOptions, seed: int) -> None:
+    def __init__(self, corpus: Corpus, options: DataOptions, seed: int, timeout: float = 0) -> None:
         super().__init__()
-        self.corpus, self.options, self.seed = corpus, options, seed
+        self.corpus, self.options, self.seed, self.timeout = corpus, options, seed, timeout
 
     @property
     def share(self) -> Share:
@@ -56,6 +58,8 @@ class DataModule(pl.LightningDataModule):
             collate_fn=same,
             num_workers=self.options.workers,
             persistent_workers=False,
+            timeout=self.timeout if self.options.workers else 0,
+            worker_init_fn=follow,
         )
 
 

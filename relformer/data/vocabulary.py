@@ -45,6 +45,7 @@ class Vocabulary:
 
     unknown = None
     sentences = False
+    joiner: tuple[int, ...] = ()
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (*SPECIAL, *tokens)
@@ -67,6 +68,10 @@ class Vocabulary:
         """Raises UserError where a token is not in the vocabulary."""
         return self.ids_of(text.split())
 
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Raises UserError as `encode`."""
+        return [self.encode(text) for text in texts]
+
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self.tokens[number] for number in ids if number >= len(SPECIAL))
 
@@ -88,8 +93,11 @@ def restored_pair(states: Mapping[str, Any]) -> tuple[Coder, Coder]:
 def restored(state: list[str] | dict[str, Any]) -> Coder:
     if isinstance(state, dict):
         from relformer.data.text.corrupted import SentinelTokenizer
+        from relformer.data.text.imported import restored_import
         from relformer.data.text.tokenizer import Tokenizer
 
+        if "imported" in state:
+            return restored_import(state)
         text = Tokenizer(state["tokenizer"])
         return SentinelTokenizer(text, state["sentinels"]) if "sentinels" in state else text
     return Vocabulary(state)

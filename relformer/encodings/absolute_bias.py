@@ -15,6 +15,7 @@ from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import constant, parameter, uniform
 from relformer.encodings.positions_limit import refuse_beyond
 from relformer.encodings.precision import precise
+from relformer.encodings.resizing import overlaid
 from relformer.encodings.span import Span, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -33,6 +34,11 @@ class AbsoluteBias(PositionalEncoding):
 
     def max_positions(self) -> int:
         return self.pair_weight.shape[1]
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """The pairs that both tables have."""
+        assert isinstance(old, AbsoluteBias)
+        return overlaid(self.pair_weight, old.pair_weight, grown=(1, 2))
 
     def prepare(self, span: Span) -> Tensor:
         """The bias of every pair: (B | 1, H, Q, K).

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from relformer.encodings.precision import unlowered
 from relformer.encodings.span import Positions, Span
 from relformer.errors import UserError
 
@@ -51,6 +52,8 @@ class PositionalEncoding(nn.Module):
     length_dependent: bool = False
     """Whether `Span.length` changes the formula (dynamic NTK, LongRoPE): other padding, or another limit of a
     generation, then gives other numbers, and cached decoding equals a full pass planned for the same length."""
+    by_token: tuple[str, ...] = ()
+    """Parameters with a row for each token id."""
     path: str = "encoding"
     """The config path of this encoding's slot, for messages; set by the builder."""
 
@@ -147,15 +150,22 @@ class PositionalEncoding(nn.Module):
         table = self.tabulated(span) if whole is None else span.relative.columns(whole)
         if not self.overrides("prepare"):
             return span if table is None else replace(span, table=table)
-        with torch.autocast(span.device.type, enabled=False):
+        with unlowered(span.device):
             return replace(span, prepared=self.prepare(span), table=table)
 
     def tabulated(self, span: Span) -> Tensor | None:
-        """This instance's table for the distances of a span, or None where it acts otherwise: (H, R)."""
+        """This instance's table for the distances of a span, or None where it acts otherwise: (H, R), a head's values
+        side by side, since kernels read it as the mask of all pairs."""
         if not self.acts("table"):
             return None
-        with torch.autocast(span.device.type, enabled=False):
-            return self.table(span.relative.distance)
+        with unlowered(span.device):
+            table = self.table(span.relative.distance)
+        return None if table is None else table.contiguous()
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """The parameter `name` out of a trained encoding of the same class with other sizes, as `init_from` asks for
+        it; None where it has to be drawn anew."""
+        return None
 
     def constant(self, name: str, value: Tensor) -> None:
         """Keep a fixed tensor: it follows the module's device, never its dtype, and is not in the state dict."""

@@ -36,6 +36,7 @@ class ComplexOrder(PositionalEncoding):
         if frequencies == "word":
             start = start.mean(0, keepdim=True)
         words = 1 if frequencies == "channel" else vocabulary
+        self.by_token = () if frequencies == "channel" else ("omega",)
         self.omega = parameter(lambda tensor, generator: tensor.copy_(start), words, len(start))
 
     def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:

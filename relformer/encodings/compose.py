@@ -60,6 +60,7 @@ class Compose(PositionalEncoding):
         self.shared = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in part.shared)
         rewritten = any(part.acts("key") for part in self) and any(part.acts("score") for part in self)
         self.keys = "before" if rewritten or any(part.keys == "before" for part in self) else "after"
+        self.by_token = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in part.by_token)
         self.also_in_cross_value = any(part.also_in_cross_value for part in self)
         self.length_dependent = any(part.length_dependent for part in self)
         self.own_layer = any(part.own_layer for part in self)
@@ -82,6 +83,13 @@ class Compose(PositionalEncoding):
 
     def acts(self, hook: str) -> bool:
         return any(part.acts(hook) for part in self)
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        assert isinstance(old, Compose)
+        _, number, inner = name.split(".", 2)
+        part, before = self.parts[int(number)], old.parts[int(number)]
+        assert isinstance(part, PositionalEncoding) and isinstance(before, PositionalEncoding)
+        return part.resized(inner, before) if type(part) is type(before) else None
 
     def max_positions(self) -> int | None:
         limits = [limit for part in self if (limit := part.max_positions()) is not None]

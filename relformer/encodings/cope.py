@@ -19,7 +19,8 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter
-from relformer.encodings.precision import precise
+from relformer.encodings.precision import precise, unlowered
+from relformer.encodings.resizing import reread
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -48,12 +49,19 @@ class CoPE(PositionalEncoding):
             raise OptionError("p_max", p_max, "must be at least 2: one row of the table is no position")
         self.count_rows = parameter(constant(0.0), p_max, head_dim)
 
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Every count as it was: those beyond the old table get its last row."""
+        assert isinstance(old, CoPE)
+        new, trained = self.count_rows, old.count_rows
+        count = torch.arange(max(len(new), len(trained)))
+        return reread(new, trained, *(count.clamp(max=len(table) - 1) for table in (new, trained)))
+
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
         counted = (span.relative.pairs >= 0)[:, None]
         counted = counted if keep is None else counted & keep
-        with torch.autocast(scores.device.type, enabled=False):
+        with unlowered(scores.device):
             gates = precise(scores).sigmoid() * counted
             count = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.count_rows) - 1)  # (B, H, Q, K)
             below = count.detach().floor()

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -34,19 +34,14 @@ from torch.nn import functional as F
 from relformer.encodings.base import LengthError, PositionalEncoding, Projection, Role
 from relformer.encodings.parameters import constant, normal, parameter
 from relformer.encodings.precision import precise
+from relformer.encodings.relative import Lookup, RelativeRows, Rows, Terms
+from relformer.encodings.resizing import nearest_first, overlaid, reread
 from relformer.encodings.span import Relative, Span, as_tensor
 from relformer.encodings.terms import chosen, query_side
 from relformer.errors import OptionError
 from relformer.registry import register
 
 TERMS = ["c2c", "c2p", "p2c"]
-
-
-class Read(NamedTuple):
-    """Projected rows of P, (H, R, D), and where among them each pair's row stands, (B | 1, 1, Q, K)."""
-
-    rows: Tensor
-    pair: Tensor
 
 
 @register(
@@ -57,7 +52,7 @@ class Read(NamedTuple):
     beyond="clips",
     paper="2006.03654",
 )
-class DeBERTa(PositionalEncoding):
+class DeBERTa(RelativeRows):
     share = "layer"
     shared = ("deberta_rows", "deberta_gain", "deberta_shift", "deberta_positions")
     bucket_of: Tensor | None
@@ -116,6 +111,22 @@ class DeBERTa(PositionalEncoding):
         self.absolute = layer >= layers - absolute_last
         self.deberta_positions = parameter(drawn, max_length, width) if absolute_last else None
 
+    def acts(self, hook: str) -> bool:
+        idle = {"project": not self.shared_projections, "query_input": not (self.own_layer and self.absolute)}
+        return super().acts(hook) and not idle.get(hook, False)
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Each row as the old table has its nearest distance; absolute positions as far as both reach."""
+        assert isinstance(old, DeBERTa)
+        if name not in ("deberta_rows", "deberta_positions"):
+            return None
+        new, trained = self.get_parameter(name), old.get_parameter(name)
+        if name == "deberta_positions":
+            return overlaid(new, trained)
+        reach = max(each.reach if each.bucket_of is None else len(each.bucket_of) for each in (self, old))
+        distance = nearest_first(reach)
+        return reread(new, trained, self.row(distance), old.row(distance))
+
     def scale(self, head_dim: int) -> float:
         return float((head_dim * len(self.terms)) ** -0.5)
 
@@ -139,7 +150,7 @@ class DeBERTa(PositionalEncoding):
             )
         return x + self.deberta_positions[as_tensor(span.q, x.device)].to(x.dtype)
 
-    def prepare(self, span: Span) -> tuple[Read | None, Read | None] | None:
+    def prepare(self, span: Span) -> tuple[Rows | None, Rows | None] | None:
         return None if self.shared_projections else self.read(span, self.own_query, self.own_key)
 
     def project(self, span: Span, query: Projection, key: Projection) -> Span:
@@ -153,7 +164,7 @@ class DeBERTa(PositionalEncoding):
         assert self.deberta_key is not None
         return precise(rows) @ precise(self.deberta_key).mT
 
-    def read(self, span: Span, query: Projection, key: Projection) -> tuple[Read | None, Read | None]:
+    def read(self, span: Span, query: Projection, key: Projection) -> tuple[Rows | None, Rows | None]:
         """K^r for c2p and Q^r for p2c, where those terms take part."""
         if self.deberta_rows is None:
             return None, None
@@ -164,20 +175,20 @@ class DeBERTa(PositionalEncoding):
             rows = normed.to(rows.dtype)
         rows = F.dropout(rows, self.relative_dropout, self.training and self.relative_dropout > 0)
 
-        def part(term: str, mirrored: bool, project: Callable[[Tensor], Tensor]) -> Read | None:
+        def part(term: str, mirrored: bool, project: Callable[[Tensor], Tensor]) -> Rows | None:
             if term not in self.terms:
                 return None
-            used, index = self.wanted(span.relative, mirrored)
-            return Read(project(rows[used]), index)
+            used, lookup = self.wanted(span.relative, mirrored)
+            return Rows(project(rows[used]), lookup)
 
         return part("c2p", False, key), part("p2c", self.mirrored, query)
 
-    def wanted(self, relative: Relative, mirrored: bool) -> tuple[Tensor, Tensor]:
-        """The rows that a call needs, never more than there are, and where among them each pair's stands."""
+    def wanted(self, relative: Relative, mirrored: bool) -> tuple[Tensor, Lookup]:
+        """The rows that a call needs, never more than there are, and which of them each distance reads."""
         row = self.row(-relative.distance if mirrored else relative.distance)
         if len(row) <= 2 * self.reach:
-            return row, relative.index[:, None]
-        return torch.arange(2 * self.reach, device=row.device), row[relative.index][:, None]
+            return row, Lookup(relative)
+        return torch.arange(2 * self.reach, device=row.device), Lookup(relative, row)
 
     def row(self, distance: Tensor) -> Tensor:
         """δ for each distance i - j."""
@@ -188,18 +199,9 @@ class DeBERTa(PositionalEncoding):
     def query(self, q: Tensor, span: Span) -> Tensor:
         return query_side(q, "c2c" in self.terms, None)
 
-    def score(
-        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
-    ) -> Tensor:
+    def relative(self, q: Tensor, k: Tensor, span: Span) -> Terms:
         c2p, p2c = span.prepared
-        scale = self.scale(q.shape[-1])
-        if c2p is not None:
-            by_query = q @ c2p.rows.mT.to(q.dtype)  # (B, H, Q, R)
-            scores = scores + scale * by_query.gather(-1, c2p.pair.expand_as(scores))
-        if p2c is not None:
-            by_key = k @ p2c.rows.mT.to(k.dtype)  # (B, H, K, R)
-            scores = scores + scale * by_key.gather(-1, p2c.pair.expand_as(scores).mT).mT
-        return scores
+        return Terms(query=None if c2p is None else (q, c2p), key=None if p2c is None else (k, p2c))
 
 
 def buckets(position_buckets: int, max_distance: int) -> Tensor:

@@ -14,7 +14,10 @@ from torch import Tensor
 
 from relformer.encodings.base import LengthError, PositionalEncoding, Role
 from relformer.encodings.parameters import Law, constant, uniform
+from relformer.encodings.resizing import nearest_first, reread
 from relformer.errors import OptionError
+
+TABLES = ("distance_weight", "row_factor", "magnitude_weight")
 
 
 class DistanceRows(PositionalEncoding):
@@ -34,6 +37,19 @@ class DistanceRows(PositionalEncoding):
     def max_positions(self) -> int | None:
         return self.furthest + 1 if self.overflow == "error" else None
 
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Every distance as it was: those that the old table clipped get the row they read there."""
+        assert isinstance(old, DistanceRows)
+        if name not in TABLES:
+            return None
+        distance = nearest_first(max(self.furthest, old.furthest))
+        new, trained = self.get_parameter(name), old.get_parameter(name)
+        return reread(new, trained, self.read_at(distance), old.read_at(distance))
+
+    def read_at(self, distance: Tensor) -> Tensor:
+        """The row of each distance, clipped."""
+        return (-distance).clamp(-self.furthest, self.future) + self.furthest
+
     def row(self, distance: Tensor) -> Tensor:
         """The row of each distance i - j, of furthest + 1 + future rows.
 
@@ -45,4 +61,4 @@ class DistanceRows(PositionalEncoding):
                 f"a distance of {reach} exceeds {self.path}.max_length={self.furthest + 1}; "
                 f"set {self.path}.max_length={reach + 1} or more, or {self.path}.overflow=clip"
             )
-        return (-distance).clamp(-self.furthest, self.future) + self.furthest
+        return self.read_at(distance)

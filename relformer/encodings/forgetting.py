@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.parameters import constant, parameter, uniform
-from relformer.encodings.precision import precise
+from relformer.encodings.precision import precise, unlowered
 from relformer.encodings.span import Span
 from relformer.registry import register
 
@@ -47,7 +47,7 @@ class Forgetting(PositionalEncoding):
 
     def features(self, x: Tensor) -> Tensor:
         """ln of the gates, to the past and in an encoder to the future too: (B, T, E) -> (B, H, T, 1 | 2) float32."""
-        with torch.autocast(x.device.type, enabled=False):
+        with unlowered(x.device):
             gates = F.logsigmoid(F.linear(precise(x), precise(self.forget_weight), precise(self.forget_bias)))
         return gates.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)
 

@@ -74,10 +74,12 @@ class GatedBias(DistanceRows):
             bias = precise(self.gate).sigmoid()[:, None] * bias
         return bias if self.log_scale is None else precise(self.log_scale).exp()[:, None] * bias
 
+    def read_at(self, distance: Tensor) -> Tensor:
+        row = super().read_at(distance)
+        return row if self.direction_weight is None else (row - self.furthest).abs()
+
     def ungated(self, distance: Tensor) -> Tensor:
         row = self.row(distance)
-        if self.direction_weight is not None:
-            row = (row - self.furthest).abs()
         if self.rank is not None:
             bias = precise(self.row_factor[row]) @ precise(self.head_factor)
         else:

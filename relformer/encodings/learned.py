@@ -3,11 +3,12 @@
     x'_t = emb_t + P[t]                 P in R^{max_length x E}
 
 The table ends: a longer sequence is an error, never a clipped or wrapped row. `extend` computes more rows from the
-table, up to `extend_to`: `interpolate` resamples it linearly, `hierarchical` is Su's decomposition (kexue.fm/7947):
-from n rows p_a, u_a = (p_a - 0.4 p_0) / 0.6, the row of a n + b is 0.4 u_a + 0.6 u_b, which leaves the first n as
-they are. `init_std: null` takes the standard deviation of the token embeddings as they enter the stack, which is
-BERT's ratio; N(0, .02) beside tokens scaled to standard deviation 1 would be drowned. ConvS2S also adds the encoder's
-input, position and all, to what cross-attention's values read: `also_in_cross_value`.
+table: up to `extend_to` in every pass, and up to a larger `max_length` once, where `init_from` takes a trained table.
+`interpolate` resamples it linearly, `hierarchical` is Su's decomposition (kexue.fm/7947): from n rows p_a, u_a =
+(p_a - 0.4 p_0) / 0.6, the row of a n + b is 0.4 u_a + 0.6 u_b, which leaves the first n as they are. `init_std: null`
+takes the standard deviation of the token embeddings as they enter the stack, which is BERT's ratio; N(0, .02) beside
+tokens scaled to standard deviation 1 would be drowned. ConvS2S also adds the encoder's input, position and all, to what
+cross-attention's values read: `also_in_cross_value`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relformer.encodings.base import Role
+from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.injected import AbsoluteRows, Inject
 from relformer.encodings.parameters import normal, parameter
 from relformer.encodings.positions_limit import refuse_beyond
 from relformer.encodings.precision import precise
+from relformer.encodings.resizing import overlaid
 from relformer.encodings.span import Positions, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -53,8 +55,8 @@ class Learned(AbsoluteRows):
         if init_std is not None and init_std < 0:
             raise OptionError("init_std", init_std, "must not be negative; null takes the token embeddings' own")
         most = max_length**2 if extend == "hierarchical" else None
-        if (extend == "error") != (extend_to is None):
-            raise OptionError("extend_to", extend_to, f"does not go with extend={extend}: give both, or neither")
+        if extend == "error" and extend_to is not None:
+            raise OptionError("extend_to", extend_to, "needs extend=interpolate or extend=hierarchical")
         if extend_to is not None and (extend_to < max_length or (most and extend_to > most)):
             limit = f" and at most {most}, the square of it" if most else ""
             raise OptionError("extend_to", extend_to, f"must be at least max_length={max_length}{limit}")
@@ -65,6 +67,17 @@ class Learned(AbsoluteRows):
 
     def max_positions(self) -> int:
         return self.length
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """A longer table as `extend` makes it of the trained one; with extend=error the rows it lacks stay as drawn."""
+        assert isinstance(old, Learned)
+        new, trained = self.position_weight, precise(old.position_weight.detach())
+        if self.extend == "error" or len(new) < len(trained) or new.shape[1] != trained.shape[1]:
+            return overlaid(new, trained)
+        if self.extend == "hierarchical" and len(new) > len(trained) ** 2:
+            rule = f"reaches {len(trained) ** 2} positions from the {len(trained)} trained ones, the square of them"
+            raise OptionError("max_length", len(new), f"is too much for extend=hierarchical, which {rule}", self.path)
+        return extended(trained, self.extend, len(new))
 
     def rows(self, positions: Positions, device: torch.device) -> Tensor:
         """The row of each position.

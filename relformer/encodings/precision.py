@@ -5,6 +5,8 @@ integers have 769 distinct values there. With torch's default dtype set to float
 tests compare them with loops to 1e-10.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -16,3 +18,9 @@ def precision() -> torch.dtype:
 def precise(x: Tensor) -> Tensor:
     """A tensor in the precision of formulas."""
     return x.to(precision())
+
+
+def unlowered(device: torch.device) -> AbstractContextManager[object]:
+    """Without autocast, within this. Where there is none this is no context: torch.export fails on an empty one."""
+    lowered = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if lowered else nullcontext()

@@ -16,6 +16,7 @@ from torch import Tensor
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.precision import precise
 from relformer.encodings.rope_scaling import LENGTH_DEPENDENT, UNSCALED, RopeScaling, checked, scaled
+from relformer.encodings.rotation import turned
 from relformer.encodings.span import Positions, Span, as_tensor
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -84,11 +85,5 @@ class RoPE(PositionalEncoding):
     def rotate(self, x: Tensor, turn: Turn) -> Tensor:
         """Turn the first r channels of (B, H, T, D) by the angles of their positions, in float32."""
         cos, sin = turn
-        moving, still = precise(x[..., : self.rotary_dim]), x[..., self.rotary_dim :]
-        if self.interleaved:
-            a, b = moving[..., ::2], moving[..., 1::2]
-            turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
-        else:
-            a, b = moving.chunk(2, dim=-1)
-            turned = torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-        return torch.cat((turned.to(x.dtype), still), dim=-1)
+        moved = turned(precise(x[..., : self.rotary_dim]), cos, sin, self.interleaved).to(x.dtype)
+        return moved if self.rotary_dim == x.shape[-1] else torch.cat((moved, x[..., self.rotary_dim :]), dim=-1)

@@ -9,11 +9,14 @@ Two tables of 2k + 1 rows of the head size, shared by the heads, one pair a laye
 reading the last row.
 """
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import parameter, xavier_uniform
+from relformer.encodings.relative import Clip, Lookup, RelativeRows, Rows, Terms
+from relformer.encodings.resizing import nearest_first, reread
 from relformer.encodings.span import Span
 from relformer.errors import OptionError
 from relformer.registry import register
@@ -27,7 +30,7 @@ from relformer.registry import register
     beyond="clips",
     paper="1803.02155",
 )
-class Shaw(PositionalEncoding):
+class Shaw(RelativeRows):
     share = "layer"
 
     def __init__(
@@ -50,27 +53,32 @@ class Shaw(PositionalEncoding):
         self.key_rows = parameter(xavier_uniform(), rows, head_dim) if keys else None
         self.value_rows = parameter(xavier_uniform(), rows, head_dim) if values else None
 
-    def prepare(self, span: Span) -> Tensor:
-        """The row of each pair, 2k + 1 being the row of zeros: (B | 1, 1, Q, K)."""
-        ahead = -span.relative.pairs[:, None]
-        row = ahead.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        return row.masked_fill(ahead.abs() > self.max_distance, 2 * self.max_distance + 1) if self.zero_outside else row
+    def prepare(self, span: Span) -> Lookup:
+        """The row of every distance; 2k + 1 is the row of zeros."""
+        reach, ahead = self.max_distance, -span.relative.distance
+        row = ahead.clamp(-reach, reach) + reach
+        if not self.zero_outside:
+            return Lookup(span.relative, row, Clip(reach, past=0, future=2 * reach))
+        nothing = 2 * reach + 1
+        return Lookup(span.relative, row.masked_fill(ahead.abs() > reach, nothing), Clip(reach, nothing, nothing))
 
-    def table_of(self, rows: Tensor) -> Tensor:
-        return F.pad(rows, (0, 0, 0, 1)) if self.zero_outside else rows
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Every distance as it was: those beyond the old reach get its last row, or zeros with `zero_outside`."""
+        assert isinstance(old, Shaw)
+        new, trained = self.get_parameter(name), old.get_parameter(name)
+        ahead = nearest_first(max(self.max_distance, old.max_distance))
+        one, other = (ahead.clamp(-n, n) + n for n in (self.max_distance, old.max_distance))
+        made = reread(new, trained, one, other)
+        if made is not None and old.zero_outside:
+            reach = torch.arange(len(made)) - self.max_distance
+            made[reach.abs() > old.max_distance] = 0.0
+        return made
 
-    def score(
-        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
-    ) -> Tensor:
-        if self.key_rows is None:
-            return scores
-        rows = q @ self.table_of(self.key_rows).mT.to(q.dtype)  # (B, H, Q, 2k + 1)
-        return scores + self.scale(q.shape[-1]) * rows.gather(-1, span.prepared.expand_as(scores))
+    def rows(self, table: Tensor, span: Span) -> Rows:
+        return Rows(F.pad(table, (0, 0, 0, int(self.zero_outside)))[None], span.prepared)
 
-    def value(self, weights: Tensor, span: Span) -> Tensor | None:
-        if self.value_rows is None:
-            return None
-        table = self.table_of(self.value_rows)
-        by_row = weights.new_zeros(*weights.shape[:-1], len(table))
-        by_row = by_row.scatter_add(-1, span.prepared.expand_as(weights), weights)
-        return by_row @ table.to(weights.dtype)
+    def relative(self, q: Tensor, k: Tensor, span: Span) -> Terms:
+        return Terms() if self.key_rows is None else Terms(query=(q, self.rows(self.key_rows, span)))
+
+    def relative_values(self, span: Span) -> Rows | None:
+        return None if self.value_rows is None else self.rows(self.value_rows, span)

@@ -33,6 +33,15 @@ def count(positions: Positions) -> int:
     return len(positions) if isinstance(positions, range) else positions.shape[1]
 
 
+def pairs(values: Tensor, keys: int) -> Tensor:
+    """Values by distance to pairs, for ranges: (H, Q + keys - 1) -> (H, Q, keys), contiguous.
+
+    A row's values begin one column before those of the row above. (`flip` would give a transposed tensor here.)
+    """
+    upwards = values.unfold(-1, keys, 1)
+    return upwards.index_select(-2, torch.arange(upwards.shape[-2] - 1, -1, -1, device=values.device))
+
+
 class Relative:
     """Distances i - j of queries at i and keys at j; positive means that the key lies in the past."""
 
@@ -58,29 +67,31 @@ class Relative:
         return self.pairs >= 0
 
     @cached_property
-    def _distinct(self) -> tuple[Tensor, Tensor]:
-        if isinstance(self.q, range) and isinstance(self.k, range):
-            first, last = self.q.stop - 1 - self.k.start, self.q.start - (self.k.stop - 1)
-            return torch.arange(first, last - 1, -1, device=self.device), first - self.pairs
+    def _sampled(self) -> tuple[Tensor, Tensor]:
         distance, index = torch.unique(self.pairs, return_inverse=True)
         return distance, index
 
-    @property
+    @cached_property
     def distance(self) -> Tensor:
         """The distinct distances, (R,); for ranges Q + K - 1 of them, from the furthest past to the furthest future."""
-        return self._distinct[0]
+        if isinstance(self.q, range) and isinstance(self.k, range):
+            first, last = self.q.stop - 1 - self.k.start, self.q.start - (self.k.stop - 1)
+            return torch.arange(first, last - 1, -1, device=self.device)
+        return self._sampled[0]
 
-    @property
+    @cached_property
     def index(self) -> Tensor:
         """Where in `distance` each pair stands: (B | 1, Q, K)."""
-        return self._distinct[1]
+        if isinstance(self.q, range) and isinstance(self.k, range):
+            return self.q.stop - 1 - self.k.start - self.pairs
+        return self._sampled[1]
 
     def expand(self, values: Tensor) -> Tensor:
-        """Values by distance to pairs: (H, R) -> (B | 1, H, Q, K). A strided view where the positions are ranges."""
+        """Values by distance to pairs: (H, R) -> (B | 1, H, Q, K)."""
         if self.contiguous:
             if count(self.q) == 1:
                 return values[None, :, None]
-            return values.unfold(-1, count(self.k), 1).flip(-2)[None]
+            return pairs(values, count(self.k))[None]
         return values[:, self.index].transpose(0, 1)
 
     def columns(self, whole: Tensor) -> Tensor:
@@ -88,16 +99,6 @@ class Relative:
         assert isinstance(self.q, range) and isinstance(self.k, range)
         start = whole.shape[-1] // 2 - (self.q.stop - 1 - self.k.start)
         return whole[:, start : start + len(self.q) + len(self.k) - 1]
-
-    def gather(self, rows: Tensor) -> Tensor:
-        """Each query's row by distance to pairs: (B, H, Q, R) -> (B, H, Q, K)."""
-        index = self.index[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
-        return rows.gather(-1, index)
-
-    def gather_keys(self, rows: Tensor) -> Tensor:
-        """Each key's row by distance to pairs: (B, H, K, R) -> (B, H, Q, K)."""
-        index = self.index.mT[:, None].expand(rows.shape[0], rows.shape[1], -1, -1)
-        return rows.gather(-1, index).mT
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from relformer.encodings.base import Role
+from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.first_token import FirstApart
 from relformer.encodings.parameters import normal, parameter
 from relformer.encodings.precision import precise
+from relformer.encodings.resizing import nearest_first, reread
 from relformer.errors import OptionError
 from relformer.registry import register
 
@@ -85,6 +86,14 @@ class T5(FirstApart):
         steps = distance.abs() if self.bidirectional else distance.clamp(min=0)
         row = self.bucket_of[steps.clamp(max=len(self.bucket_of) - 1)]
         return row + self.per_direction * (distance < 0) if self.bidirectional else row
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """Each bucket as the old table has its nearest distance."""
+        assert isinstance(old, T5)
+        if name != "bucket_weight":
+            return None
+        distance = nearest_first(max(len(each.bucket_of) for each in (self, old)))
+        return reread(self.bucket_weight, old.bucket_weight, self.bucket(distance), old.bucket(distance))
 
     def table(self, distance: Tensor) -> Tensor:
         return precise(self.bucket_weight[self.bucket(distance)]).T

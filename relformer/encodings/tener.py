@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import Law, parameter
+from relformer.encodings.relative import Lookup, RelativeRows, Rows, Terms
 from relformer.encodings.sinusoid import sinusoid
 from relformer.encodings.span import Span
 from relformer.encodings.terms import ALL, chosen, query_side
@@ -25,7 +25,7 @@ from relformer.errors import OptionError, UserError
 from relformer.registry import register
 
 
-class Rows(NamedTuple):
+class Sinusoids(NamedTuple):
     """The sinusoid of every distance, in the order of `relative.distance`: (R, D) each."""
 
     ahead: Tensor
@@ -42,7 +42,7 @@ class Rows(NamedTuple):
     beyond="extends",
     paper="1911.04474",
 )
-class TENER(PositionalEncoding):
+class TENER(RelativeRows):
     share = "layer"
 
     def __init__(
@@ -71,25 +71,20 @@ class TENER(PositionalEncoding):
     def scale(self, head_dim: int) -> float:
         return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
 
-    def prepare(self, span: Span) -> Rows:
+    def prepare(self, span: Span) -> Sinusoids:
         distance = span.relative.distance
-        return Rows(sinusoid(-distance, self.head_dim, "fairseq"), sinusoid(distance, self.head_dim, "fairseq"))
+        return Sinusoids(sinusoid(-distance, self.head_dim, "fairseq"), sinusoid(distance, self.head_dim, "fairseq"))
 
     def query(self, q: Tensor, span: Span) -> Tensor:
         return query_side(q, "c2c" in self.terms, self.tener_u)
 
-    def score(
-        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
-    ) -> Tensor:
-        rows: Rows = span.prepared
-        scale = self.scale(q.shape[-1])
-        if self.terms & {"c2p", "p2p"}:
-            by_query = query_side(q, "c2p" in self.terms, self.tener_w) @ rows.ahead.mT.to(q.dtype)
-            scores = scores + scale * span.relative.gather(by_query)  # from (B, H, Q, R)
-        if self.key_term:
-            by_key = k @ rows.back.mT.to(k.dtype)  # (B, H, K, R)
-            scores = scores + scale * span.relative.gather_keys(by_key)
-        return scores
+    def relative(self, q: Tensor, k: Tensor, span: Span) -> Terms:
+        ahead, back = (Rows(rows[None], Lookup(span.relative)) for rows in span.prepared)
+        by_query = bool(self.terms & {"c2p", "p2p"})
+        return Terms(
+            query=(query_side(q, "c2p" in self.terms, self.tener_w), ahead) if by_query else None,
+            key=(k, back) if self.key_term else None,
+        )
 
 
 def xavier_normal() -> Law:

@@ -3,8 +3,8 @@
     score(i, j) = D^-0.5 [ (q_i + u_h) · k_j + (q_i + v_h) · (W R_{i-j})_h ]
 
 R is the sinusoid of the signed distance i - j in the `concat` layout, W has no bias and is one a layer; u and v, global
-content and position biases, are shared by all layers as in the paper. The relative rows are gathered by distance
-instead of shifted, so that an encoder, a cache and sampled positions need no special case.
+content and position biases, are shared by all layers as in the paper. The relative rows are looked up by distance, so
+that an encoder, a cache and sampled positions need no special case.
 
 terms   c2c q·k · c2p q·WR · p2c u·k · p2p v·WR. The scale stays D^-0.5 whatever is left out, and what only a left-out
 term would read is not made. `relative_dropout` falls on R before W; the paper's code draws one mask for all layers,
@@ -16,9 +16,9 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional as F
 
-from relformer.encodings.base import PositionalEncoding
 from relformer.encodings.parameters import normal, parameter
 from relformer.encodings.precision import precise
+from relformer.encodings.relative import Lookup, RelativeRows, Rows, Terms
 from relformer.encodings.sinusoid import refuse_odd, sinusoid
 from relformer.encodings.span import Span
 from relformer.encodings.terms import ALL, chosen, query_side
@@ -34,7 +34,7 @@ from relformer.registry import register
     beyond="extends",
     paper="1901.02860",
 )
-class TransformerXL(PositionalEncoding):
+class TransformerXL(RelativeRows):
     share = "layer"
     shared: tuple[str, ...] = ("u", "v")
 
@@ -82,10 +82,7 @@ class TransformerXL(PositionalEncoding):
     def query(self, q: Tensor, span: Span) -> Tensor:
         return query_side(q, "c2c" in self.terms, self.u)
 
-    def score(
-        self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
-    ) -> Tensor:
+    def relative(self, q: Tensor, k: Tensor, span: Span) -> Terms:
         if self.relative_weight is None:
-            return scores
-        rows = query_side(q, "c2p" in self.terms, self.v) @ span.prepared.mT.to(q.dtype)  # (B, H, Q, R)
-        return scores + self.scale(q.shape[-1]) * span.relative.gather(rows)
+            return Terms()
+        return Terms(query=(query_side(q, "c2p" in self.terms, self.v), Rows(span.prepared, Lookup(span.relative))))

@@ -20,6 +20,7 @@ from relformer.encodings.first_token import apart
 from relformer.encodings.parameters import constant, normal, parameter
 from relformer.encodings.positions_limit import refuse_beyond
 from relformer.encodings.precision import precise
+from relformer.encodings.resizing import overlaid
 from relformer.encodings.span import Span, as_tensor
 from relformer.encodings.t5 import T5
 from relformer.errors import OptionError
@@ -90,6 +91,13 @@ class TUPEA(PositionalEncoding):
         own = (self.queries(reserved) * self.keys_at(reserved)).sum(-1)[0] * self.term_scale  # (H, 2)
         return apart(bias, span, to_first=own[:, 1], from_first=own[:, 0])
 
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        """The rows that both tables have; where one of them has a row more for the first token, none."""
+        assert isinstance(old, TUPEA)
+        if name not in ("tupe_positions", "tupe_key_positions") or self.apart != old.apart:
+            return None
+        return overlaid(self.get_parameter(name), old.get_parameter(name))
+
     def queries(self, rows: Tensor) -> Tensor:
         """(B | 1, T) rows of the table -> (B | 1, H, T, D)."""
         return self.projected(self.tupe_positions[rows], self.tupe_query_weight, self.tupe_query_bias)
@@ -142,6 +150,11 @@ class TUPER(TUPEA):
             init_std=init_std,
             untie_first=cls,
         )
+
+    def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
+        assert isinstance(old, TUPER)
+        inner = name.removeprefix("relative.")
+        return super().resized(name, old) if inner == name else self.relative.resized(inner, old.relative)
 
     def acts(self, hook: str) -> bool:
         return self.relative.acts(hook) if hook == "table" else super().acts(hook)

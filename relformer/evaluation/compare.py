@@ -16,6 +16,7 @@ from relformer.evaluation.pictures import figures_of
 from relformer.evaluation.records import to_csv
 from relformer.evaluation.rendering import print_tables, to_html, to_latex
 from relformer.evaluation.tables import Comparison, columns_of, tables_of
+from relformer.evaluation.tuned import tuning_table, tuning_warnings
 from relformer.files import write_text
 from relformer.registry import did_you_mean
 
@@ -58,7 +59,9 @@ def compare_runs(
         UserError: no finished run below the paths, no such baseline, or stored outcomes that are not of one test.
     """
     comparison = compared(paths, baseline, test)
-    tables, warnings = tables_of(comparison), warnings_of(comparison.groups, comparison.labels)
+    named = comparison.groups, comparison.labels
+    tables, warnings = tables_of(comparison), [*warnings_of(*named), *tuning_warnings(*named)]
+    tables += [table for table in (tuning_table(*named),) if table.rows]
     print_tables(tables, warnings)
     title = f"{', '.join(comparison.labels)}: {sum(len(g.runs) for g in comparison.groups)} runs"
     written = {

@@ -51,7 +51,7 @@ def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[s
     if len({group.content for group in groups}) > 1:
         yield "the groups are of different data; only those with the baseline's sentences are tested against it"
     apart = {"data.bos": [group.config.get("data", {}).get("bos") for group in groups]}
-    if any(run.get("matched") != "flops" for group in groups for run in group.runs.values()):
+    if any(run.get("matched") not in ("flops", "time") for group in groups for run in group.runs.values()):
         apart["steps"] = [group.config.get("max_steps") for group in groups]
     for what, values in apart.items():
         if len(set(values)) > 1 and len({group.content for group in groups}) == 1:

@@ -37,7 +37,9 @@ def figure_command(arguments: list[str]) -> Path:
     parser.add_argument("runs", nargs="+", help="run directories, or folders that hold some; for bias one run or two")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
     parser.add_argument("--width", default="column", help="column, page, or a number of inches")
-    parser.add_argument("--figure", choices=("exact_match", "correct_prefix"), default="correct_prefix")
+    parser.add_argument(
+        "--figure", choices=("exact_match", "correct_prefix"), help="by default exact_match for a curve"
+    )
     parser.add_argument("--cost", help="what a pareto figure takes for cost")
     parser.add_argument("--stack", help="whose bias is drawn: encoder, decoder or cross")
     options = parser.parsed(arguments)
@@ -47,9 +49,9 @@ def figure_command(arguments: list[str]) -> Path:
     if options.kind == "bias":
         return save(bias_figure(list(map(Path, options.runs)), options.stack, width), options.out)
     drawn: dict[str, Callable[[], Figure]] = {
-        "curve": lambda: curve_figure(comparison, width),
-        "scatter": lambda: scatter_figure(comparison, width, options.figure),
-        "pareto": lambda: pareto_figure(comparison, options.cost, width, options.figure),
+        "curve": lambda: curve_figure(comparison, width, options.figure or "exact_match"),
+        "scatter": lambda: scatter_figure(comparison, width, options.figure or "correct_prefix"),
+        "pareto": lambda: pareto_figure(comparison, options.cost, width, options.figure or "correct_prefix"),
     }
     comparison = compared(options.runs, tests=False)
     return save(drawn[options.kind](), options.out)

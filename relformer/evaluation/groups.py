@@ -16,6 +16,8 @@ from relformer.evaluation.summary import bucket_edges
 NOT_CONTENT = set(DataOptions.__dataclass_fields__) - {"seed", "split_by_length"}
 """Options of the data that leave every sentence of a test as it is."""
 
+TUNING = "tuning"
+"""The folder of the runs that chose the options of others, beside a record of this name."""
 Bucket = tuple[int, int]
 """Shortest and longest length in it."""
 
@@ -115,9 +117,7 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
     for path in map(Path, paths):
         if not path.exists():
             raise UserError(f"{path} is not there; give run directories, or folders that hold some")
-        below = [path] if path.name == "metrics.json" else sorted(path.glob("**/metrics.json"))
-        root = path.parent if path.name == "metrics.json" else path
-        runs = [p for p in below if "evaluations" not in p.relative_to(root.parent).parts]
+        runs = [path] if path.name == "metrics.json" else runs_below(path)
         if not runs:
             empty.append(path)
         found += [p for p in runs if p not in found]
@@ -126,6 +126,14 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
     for path in empty:
         print(f"{path} is left out: there is no finished run (metrics.json) below it", file=sys.stderr)
     return found
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """The `metrics.json` of runs, not of their later evaluations, nor of runs that chose options in a sweep below."""
+    found = sorted(folder.glob("**/metrics.json"))
+    found = [path for path in found if "evaluations" not in path.relative_to(folder.parent).parts]
+    choosing = [place for place in folder.glob(f"**/{TUNING}.json") if place.with_suffix("").is_dir()]
+    return [path for path in found if not any(path.is_relative_to(place.with_suffix("")) for place in choosing)]
 
 
 def group_runs(paths: Iterable[Path]) -> list[Group]:

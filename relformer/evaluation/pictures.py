@@ -28,8 +28,10 @@ def figures_of(comparison: Comparison, width: float = PAGE) -> dict[str, Figure]
     return found
 
 
-def curve_figure(comparison: Comparison, width: float = PAGE) -> Figure:
-    """Exact match by length through the i.i.d. and the longer test: mean, 95 % band over seeds and a dot a run.
+def curve_figure(comparison: Comparison, width: float = PAGE, figure: str = "exact_match") -> Figure:
+    """Exact match, or another figure, by length, through the i.i.d. and the longer test.
+
+    Mean, 95 % band over seeds and a dot a run.
 
     Raises:
         UserError: the groups' data or trained lengths differ, so that no axis fits all.
@@ -40,16 +42,16 @@ def curve_figure(comparison: Comparison, width: float = PAGE) -> Figure:
     }
     if len({group.content for group in groups}) > 1 or len(lengths) > 1:
         raise UserError("length curves of different data can't share an axis; give the runs of one")
-    curves = [curve(group, label, groups) for group, label in zip(groups, comparison.labels, strict=True)]
+    curves = [curve(group, label, groups, figure) for group, label in zip(groups, comparison.labels, strict=True)]
     side = groups[0].config.get("length_side", "target")
-    return draw_length_curve(curves, "", lengths.pop(), side, "mean, 95 % band over seeds", width)
+    return draw_length_curve(curves, "", lengths.pop(), side, "mean, 95 % band over seeds", width, spoken(figure))
 
 
-def curve(group: Group, label: str, groups: Sequence[Group]) -> Curve:
+def curve(group: Group, label: str, groups: Sequence[Group], figure: str) -> Curve:
     found = Curve(label, [], [], [], [], [], [], [])
     assert found.dots is not None
     for name in sorted(name for name in group.sets() if name == "test_iid" or name.endswith("_longer")):
-        for edge, values in group.by_length(name, edges_of(groups, name)).items():
+        for edge, values in group.by_length(name, edges_of(groups, name), figure).items():
             mean = statistics.mean(values)
             low, high = within_0_1(values) or (mean, mean)
             found.lengths.append(sum(edge) / 2)

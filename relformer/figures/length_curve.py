@@ -22,7 +22,7 @@ NARROW = 5.0
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: for each length bucket its centre, its label, the exact match with its 95 % bounds and the examples.
+    """One line: for each length bucket its centre, its label, a share with its 95 % bounds and the examples.
 
     All lists have one entry a bucket; value, low and high are in [0, 1] (NaN leaves a gap). `dots`, where there are
     any, are the values of the single runs behind each value.
@@ -52,32 +52,33 @@ def draw_length_curve(
     side: str = "target",
     band: str = "95 % Wilson band",
     width: float = 7.2,
+    figure: str = "exact match",
 ) -> Figure:
-    """Draw exact match (0 to 1) against target length, one line and one band a curve; `width` in inches.
+    """Draw exact match, or another share, against target length, one line and one band a curve; `width` in inches.
 
     Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
     stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation.
     """
     small = text_size(width)
-    figure = Figure(figsize=(width, 0.35 * width + 1.9), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis = figure.add_subplot()
+    drawn = Figure(figsize=(width, 0.35 * width + 1.9), layout="constrained")
+    FigureCanvasAgg(drawn)
+    axis = drawn.add_subplot()
     for number, curve in enumerate(curves):
-        _draw_curve(axis, curve, number)
+        _draw_curve(axis, curve, number, 6.5 if width > NARROW else 4.5)
     _draw_trained(axis, trained_length, small)
     axis.set_ylim(0, 1)
     axis.margins(x=0.03)
     axis.set_yticks(np.linspace(0, 1, 6))
     axis.tick_params(labelsize=small)
     axis.set_xlabel(f"{side} length (tokens without BOS and EOS)", fontsize=small + 1)
-    axis.set_ylabel(f"exact match{' ' if width > NARROW else chr(10)}({band})", fontsize=small + 1)
+    axis.set_ylabel(f"{figure}{' ' if width > NARROW else chr(10)}({band})", fontsize=small + 1)
     axis.set_title(title or " ", loc="left", fontsize=small + 2, fontweight="bold", pad=18)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#E6E6E6", linewidth=0.8)
     axis.set_axisbelow(True)
     _label_buckets(axis, curves, small, width)
-    _draw_legend(figure, axis, curves, small, width)
-    return figure
+    _draw_legend(drawn, axis, curves, small, width)
+    return drawn
 
 
 def text_size(width: float) -> int:
@@ -85,7 +86,7 @@ def text_size(width: float) -> int:
     return 9 if width > NARROW else 7
 
 
-def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
+def _draw_curve(axis: Axes, curve: Curve, number: int, size: float) -> None:
     """Band, line and markers of the curve; the list of curves may repeat colours but not colour and dash together."""
     colour = PALETTE[number % len(PALETTE)]
     dash = DASHES[number // len(PALETTE) % len(DASHES)]
@@ -100,7 +101,7 @@ def _draw_curve(axis: Axes, curve: Curve, number: int) -> None:
         "in_layout": False,
         "markeredgecolor": "white",
         "markeredgewidth": 0.8,
-        "markersize": 6.5,
+        "markersize": size,
     }
     axis.plot(x, value, dash, color=colour, linewidth=1.8, marker=marker, label=curve.label, zorder=3, **style)
     for place, bucket in enumerate(order if curve.dots else ()):

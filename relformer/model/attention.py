@@ -25,13 +25,13 @@ class Attention(nn.Module):
 
     def __init__(self, options: ModelOptions, backend: str) -> None:
         super().__init__()
-        width, self.heads, self.backend = options.width, options.heads, backend
+        width, inner, self.heads, self.backend = options.width, options.inner_width, options.heads, backend
         self.dropout = options.attention_dropout
         biased, laws = options.attention_bias, projection_laws(options)
-        self.query = Linear(width, width, bias=biased != "none", law=laws["query"])
-        self.key = Linear(width, width, bias=biased != "none", law=laws["key"])
-        self.value = Linear(width, width, bias=biased in ("qkv", "all"), law=laws["value"])
-        self.out = Linear(width, width, bias=biased == "all", law=laws["out"])
+        self.query = Linear(width, inner, bias=biased != "none", law=laws["query"])
+        self.key = Linear(width, inner, bias=biased != "none", law=laws["key"])
+        self.value = Linear(width, inner, bias=biased in ("qkv", "all"), law=laws["value"])
+        self.out = Linear(inner, width, bias=biased == "all", law=laws["out"])
 
     def split(self, x: Tensor) -> Tensor:
         return x.reshape(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)  # (B, T, E) -> (B, H, T, D)
@@ -68,8 +68,9 @@ class Attention(nn.Module):
 
 
 def projection_laws(options: ModelOptions) -> dict[str, Law | None]:
-    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for the rest."""
+    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for keys and
+    values, N(0, (H D)^-0.5) for the output."""
     if options.attention_init == "xavier":
         return dict.fromkeys(("query", "key", "value", "out"))
-    rest = normal(options.width**-0.5)
-    return {"query": normal((options.width * options.head_dim) ** -0.5), "key": rest, "value": rest, "out": rest}
+    query, rest = normal((options.width * options.head_size) ** -0.5), normal(options.width**-0.5)
+    return {"query": query, "key": rest, "value": rest, "out": normal(options.inner_width**-0.5)}

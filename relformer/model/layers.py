@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relformer.encodings.parameters import Law, constant, with_law, xavier_uniform
-from relformer.model.options import ModelOptions
+from relformer.model.dropout import dropout
+from relformer.model.options import GATED, ModelOptions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "reglu": F.relu,
-    "geglu": F.gelu,
-    "swiglu": F.silu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
+Branch = Callable[[Tensor], Tensor]
 
 
 class Linear(nn.Linear):
@@ -37,7 +39,7 @@ class Linear(nn.Linear):
 
 def dropped(x: Tensor, rate: float, training: bool) -> Tensor:
     """Dropout; a module for it would cost a decode step more than the little it does there."""
-    return F.dropout(x, rate) if training and rate else x
+    return dropout(x, rate) if training and rate else x
 
 
 def norm(options: ModelOptions) -> nn.Module:
@@ -49,11 +51,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
-        gated = options.activation.endswith("glu")
-        self.activation = ACTIVATIONS[options.activation]
-        self.inner = Linear(options.width, options.feedforward)
-        self.gate = Linear(options.width, options.feedforward) if gated else None
-        self.outer = Linear(options.feedforward, options.width)
+        self.activation = ACTIVATIONS[GATED.get(options.activation, options.activation)]
+        inwards = partial(Linear, options.width, options.feedforward, bias=options.feedforward_bias)
+        self.inner = inwards()
+        self.gate = inwards() if options.gated else None
+        self.outer = Linear(options.feedforward, options.width, bias=options.feedforward_bias)
         self.dropout = options.feedforward_dropout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,13 +67,20 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """x + dropout(branch(norm(x))) before, or norm(x + dropout(branch(x))) after, as `model.norm` says."""
 
+    compiled: Callable[[Residual, Tensor, Branch], Tensor] | None = None
+    """`joined` by torch.compile, for training: `Seq2Seq.compile_training`."""
+
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
         self.before = options.norm == "pre"
         self.norm = norm(options)
         self.dropout = options.dropout
 
-    def forward(self, x: Tensor, branch: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, branch: Branch) -> Tensor:
+        compiled = type(self).joined if self.compiled is None or not self.training else self.compiled
+        return compiled(self, x, branch)
+
+    def joined(self, x: Tensor, branch: Branch) -> Tensor:
         if self.before:
             return x + dropped(branch(self.norm(x)), self.dropout, self.training)
         return self.norm(x + dropped(branch(x), self.dropout, self.training))

@@ -7,39 +7,86 @@ from typing import Literal
 
 from relformer.errors import OptionError
 
+MOST = {
+    "width": 10**6,
+    "heads": 10**6,
+    "head_dim": 10**6,
+    "encoder_layers": 1000,
+    "decoder_layers": 1000,
+    "feedforward": 10**6,
+}
+"""Beyond what anybody trains; a slip of the keyboard is not to fill the memory."""
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu"}
+"""The gated feed-forwards, by the activation of their gate."""
+
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """An encoder-decoder Transformer. `heads` must divide `width`; each head has width / heads channels."""
+    """An encoder-decoder Transformer.
+
+    `head_dim`: channels of a head; null is width / heads, which must then divide. `gelu_tanh` is GELU by tanh
+    (`gelu_new`). `tie`: which of source embedding, target embedding and output layer are one: `inputs` the first two
+    (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as they enter (Vaswani et al.),
+    its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a norm where they enter,
+    behind absolute positions (BART). `output_bias`: fixed biases of the logits, 0 in a new model (Marian, BART).
+    """
 
     width: int = 64
     heads: int = 4
+    head_dim: int | None = None
     encoder_layers: int = 2
     decoder_layers: int = 2
     feedforward: int = 128
     norm: Literal["pre", "post"] = "pre"
     norm_type: Literal["layer", "rms"] = "layer"
-    activation: Literal["relu", "gelu", "reglu", "geglu", "swiglu"] = "relu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "reglu", "geglu", "geglu_tanh", "swiglu"] = "relu"
     dropout: float = 0.0
     attention_dropout: float = 0.0
     feedforward_dropout: float = 0.0
-    tie: Literal["none", "decoder", "all"] = "decoder"
+    tie: Literal["none", "inputs", "decoder", "all"] = "decoder"
+    embedding_scale: Literal["input", "output", "none"] = "input"
+    embedding_norm: bool = False
+    output_bias: bool = False
     attention_bias: Literal["none", "qk", "qkv", "all"] = "none"
+    feedforward_bias: bool = True
     attention_init: Literal["xavier", "t5"] = "xavier"
 
     def __post_init__(self) -> None:
-        for name in ("width", "heads", "encoder_layers", "decoder_layers", "feedforward"):
-            if getattr(self, name) < 1:
-                raise OptionError(name, getattr(self, name), "must be at least 1", "model")
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= most:
+                rule = "must be at least 1" if value < 1 else f"must be at most {most:,}"
+                raise OptionError(name, value, rule, "model")
         for name in ("dropout", "attention_dropout", "feedforward_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise OptionError(name, getattr(self, name), "must lie in [0, 1): it is a probability", "model")
-        if self.width % self.heads:
+        if self.head_dim is None and self.width % self.heads:
             divisors = [d for d in range(1, self.width + 1) if self.width % d == 0]
             near = sorted(sorted(divisors, key=lambda d: abs(d - self.heads))[:2])
             rule = f"does not divide model.width={self.width}; choose a divisor such as {' or '.join(map(str, near))}"
             raise OptionError("heads", self.heads, rule, "model")
 
     @property
-    def head_dim(self) -> int:
-        return self.width // self.heads
+    def head_size(self) -> int:
+        """Channels of a head."""
+        return self.head_dim or self.width // self.heads
+
+    @property
+    def inner_width(self) -> int:
+        """Channels of all heads together."""
+        return self.heads * self.head_size
+
+    @property
+    def gated(self) -> bool:
+        return self.activation in GATED
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether source and target have one embedding."""
+        return self.tie in ("inputs", "all")
+
+    @property
+    def embedding_std(self) -> float:
+        """Of the token embeddings as they enter the stacks: 1, unless a tied output layer would then read its weights
+        unscaled."""
+        return self.width**-0.5 if self.embedding_scale == "none" and self.tie in ("decoder", "all") else 1.0

@@ -1,7 +1,7 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, arXiv:1706.03762) around two stacks and three encoding slots.
 
 Token embeddings are N(0, width^-0.5), multiplied by sqrt(width) on input, so that they enter the stacks with standard
-deviation 1; a tied output layer reads them unscaled.
+deviation 1; a tied output layer reads them unscaled. `model.embedding_scale` puts the factor elsewhere.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relformer.encodings import LengthError
-from relformer.encodings.parameters import draw, normal, with_law
+from relformer.encodings.parameters import Law, draw, normal, with_law
 from relformer.errors import UserError
 from relformer.model.cache import Cache, Encoded
-from relformer.model.layers import Linear
+from relformer.model.layers import Linear, Residual
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Slot, build_slot
 from relformer.model.stack import Decoder, Encoder
@@ -27,6 +27,8 @@ from relformer.model.stack import Decoder, Encoder
 
 class Seq2Seq(nn.Module):
     """Source and target token ids in, logits out. Both sides are right-padded with `pad`."""
+
+    output_bias: Tensor | None
 
     def __init__(
         self,
@@ -39,15 +41,19 @@ class Seq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         self.pad = pad
-        self.embed_scale = math.sqrt(options.width)
-        self.source_embedding = embedding(source_vocabulary, options.width)
+        self.embed_scale = math.sqrt(options.width) if options.embedding_scale == "input" else 1.0
+        self.state_scale = options.width**-0.5 if options.embedding_scale == "output" else None
+        law = normal(options.embedding_std / self.embed_scale)
+        self.source_embedding = embedding(source_vocabulary, options.width, law)
         self.target_embedding = (
-            self.source_embedding if options.tie == "all" else embedding(target_vocabulary, options.width)
+            self.source_embedding if options.one_vocabulary else embedding(target_vocabulary, options.width, law)
         )
         self.encoder = Encoder(options, slots["encoder"], backend)
         self.decoder = Decoder(options, slots["decoder"], slots["cross"], backend)
         self.tied_by_columns: Tensor | None = None
-        self.output = None if options.tie != "none" else Linear(options.width, target_vocabulary, bias=False)
+        tied = options.tie in ("decoder", "all")
+        self.output = None if tied else Linear(options.width, target_vocabulary, bias=False)
+        self.register_buffer("output_bias", torch.zeros(target_vocabulary) if options.output_bias else None)
 
     def encode(self, source: Tensor, positions: Tensor | None = None) -> Encoded:
         """(B, S) token ids, and positions (B, S) where they come with the source -> Encoded."""
@@ -63,15 +69,44 @@ class Seq2Seq(nn.Module):
 
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
-        states = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        return self.logits(self.decoded(tokens, cache))
+
+    def decoded(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """The next target tokens (B, Q) -> the decoder's states (B, Q, E), which the output layer reads."""
+        states: Tensor = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        return states if self.state_scale is None else states * self.state_scale
+
+    def logits(self, states: Tensor) -> Tensor:
+        """The output layer: (B, Q, E) -> (B, Q, V)."""
         if self.output is not None:
-            return self.output(states)
+            logits: Tensor = self.output(states)
+            return logits if self.output_bias is None else logits + self.output_bias
         columns = self.tied_by_columns
-        return F.linear(states, self.target_embedding.weight if columns is None else columns.T)
+        return F.linear(states, self.target_embedding.weight if columns is None else columns.T, self.output_bias)
+
+    @property
+    def head(self) -> tuple[Tensor, Tensor | None]:
+        """Weight (V, E) and bias (V,) of the output layer, for a loss that makes the logits itself."""
+        return (self.target_embedding if self.output is None else self.output).weight, self.output_bias
+
+    def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Teacher-forced pass short of the output layer: source (B, S), target from BOS on (B, T) -> (B, T, E)."""
+        return self.decoded(target, self.start(source, target.shape[1], positions))
 
     def forward(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
-        return self.step(target, self.start(source, target.shape[1], positions))
+        return self.logits(self.states(source, target, positions))
+
+    def compile_training(self, **options: Any) -> None:
+        """Compile what training runs of each layer's feed-forward half: norm, projections, dropout and residual.
+
+        Attention has kernels of its own. Lengths are variables, so that one graph serves all; names and values of
+        parameters stay. The compiler draws dropout by a generator of its own, seeded by torch's. `options` are
+        torch.compile's.
+        """
+        compiled = torch.compile(Residual.joined, dynamic=True, **options)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.feedforward_branch.compiled = compiled
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -106,9 +141,9 @@ class Seq2Seq(nn.Module):
         return sum(p.numel() for p in {p for slot in self.slots.values() for p in slot.parameters()})
 
 
-def embedding(vocabulary: int, width: int) -> nn.Embedding:
+def embedding(vocabulary: int, width: int, law: Law) -> nn.Embedding:
     made = nn.Embedding(vocabulary, width)
-    with_law(made.weight, normal(width**-0.5))
+    with_law(made.weight, law)
     return made
 
 
@@ -122,10 +157,10 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
         UserError: options that no model can have, by config path.
     """
     options = ModelOptions(**config["model"])
-    if options.tie == "all" and source_vocabulary != target_vocabulary:
+    if options.one_vocabulary and source_vocabulary != target_vocabulary:
         raise UserError(
-            f"model.tie=all needs one vocabulary, but the source has {source_vocabulary} tokens and the target "
-            f"{target_vocabulary}; choose model.tie=decoder"
+            f"model.tie={options.tie} needs one vocabulary, but the source has {source_vocabulary} tokens and the "
+            f"target {target_vocabulary}; choose model.tie=decoder"
         )
     model = Seq2Seq(
         options,

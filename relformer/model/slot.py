@@ -109,13 +109,13 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     def build(layer: int) -> PositionalEncoding:
         injected = {
             "heads": model.heads,
-            "head_dim": model.head_dim,
+            "head_dim": model.head_size,
             "width": model.width,
             "layers": depth,
             "layer": layer,
             "role": role,
             "vocabulary": vocabulary,
-            "embedding_std": 1.0,
+            "embedding_std": model.embedding_std,
         }
         try:
             built: PositionalEncoding = entry.build(injected, own)

@@ -48,7 +48,7 @@ class DecoderLayer(nn.Module):
 
         def cross_attention(x: Tensor) -> Tensor:
             memory = cache.cross[number]
-            abreast = x.reshape(len(memory.v), -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
+            abreast = x.reshape(memory.v.shape[0], -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
             return self.cross_attention(abreast, memory, cross, cache.encoded.padding, causal=False).view_as(x)
 
         x = self.attention_branch(x, attention)
@@ -61,6 +61,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.slot = slot
         self.dropout = options.dropout
+        self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
         self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
@@ -70,7 +71,8 @@ class Encoder(nn.Module):
         batch, length = tokens.shape
         positions = self.slot.positions(length, batch, x.device) if given is None else given
         length = length if given is None else int(given.max()) + 1
-        x = dropped(self.slot.first.embed(x, tokens, positions), self.dropout, self.training)
+        x = self.embedding_norm(self.slot.first.embed(x, tokens, positions))
+        x = dropped(x, self.dropout, self.training)
         placed = self.slot.place(positions, positions, positions, length, x.device)
         states = x
         for layer, where in zip(self.layers, placed, strict=True):
@@ -84,13 +86,14 @@ class Decoder(nn.Module):
         super().__init__()
         self.slot, self.cross = slot, cross
         self.dropout = options.dropout
+        self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
         self.layers = nn.ModuleList(DecoderLayer(options, backend) for _ in range(options.decoder_layers))
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
     def start(self, encoded: Encoded, planned: int) -> Cache:
         """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
         source, states = encoded.positions, encoded.states
-        positions = self.slot.positions(planned, len(states), states.device)
+        positions = self.slot.positions(planned, states.shape[0], states.device)
         length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
         placed = self.cross.place(source, source, source, length, states.device)
         cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
@@ -110,9 +113,9 @@ class Decoder(nn.Module):
         new = part(cache.positions, cache.length, stop) if cache.length else seen
         if isinstance(cache.positions, range) and cache.tables is None and queries < cache.planned:
             cache.tables = self.slot.tables(cache.positions, x.device)
-        x = dropped(self.slot.first.embed(x, tokens, new), self.dropout, self.training)
+        x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
         placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
-        beams = rows // len(cache.encoded.states)
+        beams = rows // cache.encoded.states.shape[0]
         asking = abreast(new, beams, x.device)
         crossed = self.cross.place(asking, source, source, max(cache.planned, count(source)), x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from relformer.errors import UserError
+from relformer.redaction import redact
 
 LOG = "csv/metrics.csv"
 ELSEWHERE = ("paths", "hydra", "callbacks", "logger", "name", "resume", "experiment")
@@ -151,7 +152,7 @@ def read_settings(directory: Path, metrics: Mapping[str, Any] | None) -> dict[st
     stored = directory / ".hydra" / "config.yaml"
     if not stored.exists():
         return dict(flat((metrics or {}).get("config") or {}))
-    config = OmegaConf.load(stored)
+    config = OmegaConf.create(without_environment(OmegaConf.to_container(OmegaConf.load(stored))))
     assert isinstance(config, DictConfig)
     for name in ELSEWHERE:
         config.pop(name, None)
@@ -160,7 +161,16 @@ def read_settings(directory: Path, metrics: Mapping[str, Any] | None) -> dict[st
     except OmegaConfBaseException:  # a resolver of the run's own
         content = OmegaConf.to_container(config)
     assert isinstance(content, dict)
-    return dict(flat(content))  # type: ignore[arg-type]
+    return dict(flat(redact(content)))
+
+
+def without_environment(node: Any) -> Any:
+    """A stored configuration in which no interpolation reads the environment of whoever reports on it."""
+    if isinstance(node, dict):
+        return {key: without_environment(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [without_environment(value) for value in node]
+    return node.replace("${", "\\${") if isinstance(node, str) and "oc.env" in node else node
 
 
 def flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

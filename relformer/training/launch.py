@@ -8,25 +8,30 @@ import re
 import sys
 import warnings
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from relformer.check import check, sweep_faults
-from relformer.config import compose, conf_dir, explain, prepare
+from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
-from relformer.training.matching import matching_overrides
+from relformer.processes import is_first_rank
+from relformer.redaction import redact_hydra
+from relformer.training.disk import made_writable
+from relformer.training.lock import RunLock, refuse_running
+from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import refuse_occupied, where_to_start
 from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
+from relformer.training.tuning import tuned_sweeps
 
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 NOISE = (
@@ -40,6 +45,13 @@ NOISE = (
 )
 
 
+class PastHydra(BaseException):
+    """A run's fault on its way to the command line: Hydra would print all overrides before the one sentence."""
+
+    def __init__(self, fault: UserError) -> None:
+        self.fault = fault
+
+
 def launch(arguments: list[str]) -> None:
     """Check the arguments as a configuration, then run Hydra's entry point with them.
 
@@ -47,8 +59,7 @@ def launch(arguments: list[str]) -> None:
         UserError: anything wrong with the configuration; nothing was written.
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
-    overrides = [SLOT.sub(r"\1encoding@\2=", override) for override in parsed.overrides]
-    overrides = ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in overrides]
+    overrides = slots_chosen(parsed.overrides)
     sys.argv = [sys.argv[0], *flags(parsed), *overrides]
     prepare(parsed.config_dir)
     OmegaConf.register_new_resolver("run_key", run_key, replace=True)
@@ -62,28 +73,40 @@ def launch(arguments: list[str]) -> None:
             raise fault
         if not parsed.multirun:
             sys.argv.insert(1, "--multirun")  # an experiment that is a sweep; Hydra takes lists with the flag alone
+        tunes = config.sweep.learning_rates is not None
+        sweeps = tuned_sweeps(config, overrides, sweep) if tunes else [[]]
         try:
-            entry()
-        except (ConfigCompositionException, OmegaConfBaseException) as error:
-            raise UserError(
-                f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
-                "sweep what only one encoding has with that encoding alone"
-            ) from None
+            sweep_each(sweeps)
         finally:
             summarise_sweep(Path(config.hydra.sweep.dir))
     else:
         refuse_sweep(overrides)
+        refuse_tuning(config)
+        quiet()
+        check(config)
+        asked = config
         if config.match is not None:
             more, sentence = matching_overrides(config)
             print(sentence)
             overrides += more
             sys.argv += more
             config = compose(overrides)
-        check(config)
-        if is_first_rank():
-            prepare_directory(config)
-        quiet()
-        entry()
+        lock = prepare_directory(config) if is_first_rank() else None
+        try:
+            if lock is not None:
+                keep_match(asked)
+            entry()
+        except PastHydra as passed:
+            raise passed.fault from None
+        finally:
+            if lock is not None:
+                lock.release()
+
+
+def slots_chosen(overrides: Sequence[str]) -> list[str]:
+    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name."""
+    chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
+    return ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in chosen]
 
 
 def asks_only(parsed: Namespace) -> bool:
@@ -98,33 +121,76 @@ def refuse_torchrun_sweep() -> None:
 
 
 def refuse_sweep(overrides: list[str]) -> None:
-    for override in OverridesParser.create().parse_overrides(overrides):
+    for override in read_overrides(overrides):
         if override.is_sweep_override():
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
 
 
-def is_first_rank() -> bool:
-    return all(os.environ.get(variable, "0") == "0" for variable in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+def refuse_tuning(config: DictConfig) -> None:
+    if config.sweep.learning_rates is not None and IN_JOB not in os.environ:
+        raise UserError("sweep.learning_rates is tried by a sweep: add -m, or leave it out (sweep.learning_rates=null)")
 
 
-def prepare_directory(config: DictConfig) -> None:
-    """Refuse a directory that holds another run, and make a free one: Hydra writes into it before training starts.
+def sweep(more: Sequence[str] = ()) -> None:
+    """Hydra's sweep of the command line with more overrides, which win."""
+    before = list(sys.argv)
+    sys.argv += more
+    try:
+        entry()
+    except (ConfigCompositionException, OmegaConfBaseException) as error:
+        raise UserError(
+            f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
+            "sweep what only one encoding has with that encoding alone"
+        ) from None
+    finally:
+        sys.argv[:] = before
+
+
+def sweep_each(sweeps: list[list[str]]) -> None:
+    """One after another; one with failed jobs stops no other."""
+    faults: list[str] = []
+    for more in sweeps:
+        try:
+            sweep(more)
+        except UserError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise UserError("\nerror: ".join(faults))
+
+
+def prepare_directory(config: DictConfig) -> RunLock:
+    """Refuse a directory that holds another run, and make and lock a free one: Hydra writes into it before training
+    starts.
 
     Raises:
-        UserError: it is taken, holds a checkpoint of other options, or can't be made.
+        UserError: it is taken or in use, holds a checkpoint of other options, or can't be made.
     """
     directory = Path(config.hydra.run.dir)
+    refuse_running(directory)
     refuse_occupied(config.resume, directory)
     start = where_to_start(config.resume, directory)
     if start.checkpoint is not None:
         from relformer.training.differences import changes_of
 
         changes_of(start.checkpoint, config)
-    remove_leftovers(directory)
+    elif config.init_from is not None:
+        from relformer.training.initialise import check_initialisation
+
+        check_initialisation(config)
+    made_writable(directory)
+    if config.logger.get("name") == "wandb":
+        made_writable(Path(config.paths.log_dir))
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(directory)
     except OSError as error:
-        raise UserError(f"the run directory {directory} can't be made: {error.strerror}; set paths.log_dir") from None
+        raise UserError(f"the run directory {directory} can't be locked: {error.strerror}; set paths.log_dir") from None
+    try:
+        refuse_occupied(config.resume, directory)  # by one that began since, and has ended
+    except UserError:
+        lock.release()
+        raise
+    remove_leftovers(directory)
+    return lock
 
 
 def flags(parsed: Namespace) -> list[str]:
@@ -146,14 +212,21 @@ def carried_flags() -> list[str]:
 
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
 def entry(config: DictConfig) -> Any:
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
+    job = HydraConfig.get()
+    if is_first_rank():
+        redact_hydra(Path(job.runtime.output_dir))
+    if job.mode == RunMode.MULTIRUN:
+        redact_hydra(Path(job.sweep.dir))
         if IN_JOB in os.environ:
             raise UserError("a job of a sweep can't start a sweep")
         return run_job(carried_flags(), config)
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)
-    return train(config)
+    try:
+        return train(config)
+    except UserError as fault:
+        raise PastHydra(fault) from None
 
 
 def quiet() -> None:

@@ -19,18 +19,20 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import OptionError, UserError
 from relformer.files import replacing
+from relformer.redaction import redact, redacted_command_line
 from relformer.schema import LOGGER_MODES, LOGGERS
+from relformer.training.disk import spared
+from relformer.training.wandb_logger import SteadyWandbLogger, let_go
 
 CONNECT_SECONDS = 3.0
 Goal = Literal["min", "max"]
-VOCABULARY = {"pad", "bos", "eos", "unk", "mask", "sep", "cls", "start", "end"}
-SECRETS = ("api_key", "apikey", "access_key", "private_key", "password", "passwd", "secret")
+RUN_ID = re.compile(r"[\w-]{1,64}")
 
 
 def build_loggers(
@@ -63,30 +65,14 @@ def build_loggers(
         elif kind == "wandb" and (mode := _wandb_mode(logger.get("mode", "auto"), log_dir)) != "disabled":
             options = {"name": name, "group": group, "config": redact(config), "tags": tags, "mode": mode}
             loggers.append(wandb := _wandb(logger, run_dir, log_dir, options | {"notes": notes or None}))
-            for figure, goal in best.items():
-                axis = {"step_metric": "trainer/global_step", "step_sync": True}
-                wandb.experiment.define_metric(figure, summary=f"{goal},last", **axis)
+            with redacted_command_line():  # the first use of the experiment starts W&B, which records it
+                for figure, goal in best.items():
+                    axis = {"step_metric": "trainer/global_step", "step_sync": True}
+                    wandb.experiment.define_metric(figure, summary=f"{goal},last", **axis)
     except ModuleNotFoundError:
         package = "'relformer[tensorboard]'" if kind == "tensorboard" else "wandb"
         raise UserError(f"logger.name={kind} needs a package that is missing: pip install {package}") from None
     return loggers
-
-
-def redact(config: Any) -> Any:
-    """Copy of nested dicts and lists with ``***`` in place of API keys, tokens, passwords and secrets.
-
-    Goes by the key. Only a text under the whole word is a token: ``hf_token``, not ``num_tokens`` or ``pad_token``.
-    """
-    if isinstance(config, Mapping):
-        return {k: "***" if v is not None and _is_secret(str(k), v) else redact(v) for k, v in config.items()}
-    return [redact(entry) for entry in config] if isinstance(config, list | tuple) else config
-
-
-def _is_secret(key: str, value: Any) -> bool:
-    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower())
-    if any(secret in "_".join(words) for secret in SECRETS):
-        return True
-    return "token" in words and isinstance(value, str) and not VOCABULARY.intersection(words)
 
 
 def finish(exit_code: int) -> None:
@@ -99,12 +85,21 @@ def finish(exit_code: int) -> None:
         if wandb is not None and getattr(wandb, "run", None) is not None and _rank() == 0:
             wandb.finish(exit_code=exit_code)
     except Exception as error:
-        print(f"W&B: the run could not be closed ({type(error).__name__}: {error})", file=sys.stderr)
+        print(f"warning: W&B: the run could not be closed ({type(error).__name__}: {error})", file=sys.stderr)
+        let_go()
 
 
 def run_hint(log_dir: Path) -> str:
     """The command that shows all W&B runs of this folder in the terminal, without account or network."""
     return f"wandb leet {shlex.quote(str(log_dir / 'wandb'))}"
+
+
+def sync_hint(log_dir: Path, run_dir: Path) -> str | None:
+    """The command that uploads the parts of a run that was resumed offline; each part is a folder of one id."""
+    stored = run_dir / "wandb_id"
+    run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else "?"
+    parts = sorted((log_dir / "wandb").glob(f"offline-run-*-{run_id}"))
+    return f"wandb sync {shlex.join(map(str, parts))}" if len(parts) > 1 else None
 
 
 class _AppendingWriter(ExperimentWriter):
@@ -122,13 +117,35 @@ class _AppendingWriter(ExperimentWriter):
                 self.metrics_keys = next(csv.reader(file), [])
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
-        """As the stock method, but a kill in the midst of it loses no row."""
-        with open(self.metrics_file_path, newline="") as file:
+        """As the stock method, but a kill in the midst of it or a full disk leaves the old file."""
+        path = Path(self.metrics_file_path)
+        with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        with replacing(Path(self.metrics_file_path)) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames)
+        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=fieldnames)
             writer.writeheader()
             writer.writerows(rows)
+        self.whole = path.stat().st_size
+
+    def save(self) -> None:
+        """Rows that the disk does not take stay here, and are written with the next that it takes."""
+        path = Path(self.metrics_file_path)
+        self.whole = path.stat().st_size if path.exists() else 0
+        with spared(f"the log {path}"):
+            try:
+                super().save()
+            except OSError:
+                self._without_half_a_row(path)
+                raise
+
+    def _without_half_a_row(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if self.whole:
+                os.truncate(path, self.whole)
+            else:
+                path.unlink(missing_ok=True)
+        self.metrics_keys = []
+        self._check_log_dir_exists()
 
 
 def _rank() -> int:
@@ -142,18 +159,20 @@ def _csv(run_dir: Path) -> Logger:
     return logger
 
 
-def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> WandbLogger:
-    """WandbLogger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
+def _wandb(logger: Mapping[str, Any], run_dir: Path, log_dir: Path, options: dict[str, Any]) -> SteadyWandbLogger:
+    """The logger with the run's id, which is stored in ``<run_dir>/wandb_id`` now so that any later part finds it."""
     log_dir.mkdir(parents=True, exist_ok=True)
     stored = run_dir / "wandb_id"
     run_id = stored.read_text(encoding="utf-8").strip() if stored.exists() else ""
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise UserError(f"{stored} holds {run_id!r:.80}, which is no id of a W&B run; remove the file")
     if not run_id and _rank() == 0:
         run_id = secrets.token_hex(4)
         stored.write_text(run_id + "\n", encoding="utf-8")
     options["project"] = logger.get("project") or "relformer"
     settings = {"x_transaction_log_flush_interval": 1, "init_timeout": 20, "silent": options["mode"] == "offline"}
     options["settings"] = {**settings, **(logger.get("settings") or {})}
-    wandb = WandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
+    wandb = SteadyWandbLogger(save_dir=log_dir, id=run_id or None, log_model=False, **options)
     wandb._wandb_init.pop("anonymous", None)  # wandb warns about it in each run, even when it is None
     return wandb
 

@@ -1,7 +1,8 @@
-"""`match=parameters|flops`: a run is made as costly as its own model would be without positions.
+"""`match=parameters|flops|time`: a run is made as costly as its own model would be without positions.
 
     parameters   a narrower feed-forward pays for the encodings' parameters
     flops        fewer steps pay for what the encodings multiply in each
+    time         fewer steps pay for the seconds that the encodings add to each, as measured on this machine
 
 What is adjusted becomes an override of the run, so that its stored configuration repeats it.
 """
@@ -43,11 +44,19 @@ def matching_overrides(config: DictConfig) -> tuple[list[str], str]:
     return [override, "match=null", f"matched={config.match}"], f"match={config.match}: {sentence}"
 
 
+def keep_match(config: DictConfig) -> None:
+    """Leave in the run's directory what can't be worked out again: times are measured once."""
+    if config.match == "time":
+        from relformer.training.step_time import keep_with_run
+
+        keep_with_run(config)
+
+
 def by_parameters(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
     options = ModelOptions(**plain(config, "model")["model"])
     model = built(plain(config, "seed", "model", "attention", *SLOTS), corpus)
-    gated = options.activation.endswith("glu")
-    each = (options.encoder_layers + options.decoder_layers) * ((2 + gated) * options.width + 1 + gated)
+    biases = (1 + options.gated) * options.feedforward_bias
+    each = (options.encoder_layers + options.decoder_layers) * ((2 + options.gated) * options.width + biases)
     extra, total = model.position_parameters(), sum(p.numel() for p in model.parameters())
     narrower = options.feedforward - round(extra / each)
     if narrower < 1:
@@ -62,10 +71,7 @@ def by_parameters(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
 
 
 def by_flops(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
-    if config.trainer.max_epochs is not None:
-        raise OptionError(
-            "max_epochs", config.trainer.max_epochs, "can't be matched by flops; give max_steps", "trainer"
-        )
+    refuse_epochs(config)
     parts = plain(config, "seed", "model", *SLOTS) | {"attention": {"backend": "dense"}}  # torch counts no fused one
     bare = {key: value for key, value in parts.items() if key not in SLOTS} | {"encoding": {"name": "none"}}
     batches = training_batches(config, corpus)
@@ -78,9 +84,28 @@ def by_flops(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
     return f"trainer.max_steps={steps}", sentence
 
 
+def by_time(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
+    from relformer.training.step_time import step_time
+
+    refuse_epochs(config)
+    steps = config.trainer.max_steps
+    if all(config[slot].name == "none" for slot in SLOTS if config.get(slot) is not None):
+        return f"trainer.max_steps={steps}", f"trainer.max_steps stays {steps}; the model has no positions"
+    found, where = step_time(config, corpus)
+    fewer = max(1, round(steps / found.ratio))
+    return f"trainer.max_steps={fewer}", f"trainer.max_steps {steps} -> {fewer}; {found}; {where}"
+
+
+def refuse_epochs(config: DictConfig) -> None:
+    """Raises OptionError where training is not counted in steps, of which there can be fewer."""
+    if (epochs := config.trainer.max_epochs) is not None:
+        raise OptionError("max_epochs", epochs, f"can't be matched by {config.match}; give max_steps", "trainer")
+
+
 MATCHES: Mapping[str, Callable[[DictConfig, Corpus], tuple[str, str]]] = {
     "parameters": by_parameters,
     "flops": by_flops,
+    "time": by_time,
 }
 
 
@@ -88,13 +113,18 @@ def built(parts: Mapping[str, Any], corpus: Corpus) -> Seq2Seq:
     return build_model(parts, len(corpus.source_vocabulary), len(corpus.target_vocabulary), PAD)
 
 
-def training_batches(config: DictConfig, corpus: Corpus) -> list[Batch]:
+def training_batches(
+    config: DictConfig,
+    corpus: Corpus,
+    share: Share = Share(),  # noqa: B008  frozen
+    number: int = BATCHES,
+) -> list[Batch]:
     """A run's first batches on one device, of seed 0 whatever the run's: all seeds must be matched alike."""
     options, examples = common_options(plain(config, "data")["data"]), corpus.sets["train"]
     labels = options.frame.target_positions(examples.target_lengths)
-    plans = TrainingPlans(options.order(examples, 0, 1), labels, Share(0, 1, 1), 0)
+    plans = TrainingPlans(options.order(examples, 0, share.world), labels, share)
     batches = Batches(examples, options.frame)
-    return [batches[plan] for plan in islice(plans, BATCHES)]
+    return [batches[plan] for plan in islice(plans, number)]
 
 
 def flops(model: Seq2Seq, batches: list[Batch]) -> int:
@@ -102,6 +132,6 @@ def flops(model: Seq2Seq, batches: list[Batch]) -> int:
     model.train()
     with FlopCounterMode(display=False) as counter, torch.random.fork_rng([]):
         for batch in batches:
-            logits = model(batch.source, batch.target, batch.positions)
-            summed_loss(logits, batch.labels, PAD, 0.0).backward()
+            states = model.states(batch.source, batch.target, batch.positions)
+            summed_loss(states, *model.head, batch.labels, PAD).backward()
     return counter.get_total_flops()

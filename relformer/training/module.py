@@ -7,6 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from relformer.config import instantiate
@@ -21,7 +22,7 @@ from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.faults import reached
 from relformer.model import build_model
-from relformer.training.loss import summed_loss
+from relformer.training.loss import LossOptions, summed_loss
 from relformer.training.schedulers import schedule
 
 
@@ -61,8 +62,9 @@ class Seq2SeqModule(pl.LightningModule):
         number = self.global_step * accumulate + batch_index % accumulate
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank))
         reached("step", self.global_step + 1)
-        logits = self.model(batch.source, batch.target, batch.positions)
-        loss = summed_loss(logits, batch.labels, PAD, self.config["loss"]["label_smoothing"]) / batch.tokens
+        states = self.model.states(batch.source, batch.target, batch.positions)
+        options = LossOptions(**self.config["loss"])
+        loss = summed_loss(states, *self.model.head, batch.labels, PAD, options) / batch.tokens
         self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
         return loss
 
@@ -127,13 +129,19 @@ class Seq2SeqModule(pl.LightningModule):
         checkpoint["world_size"] = self.trainer.world_size
 
     def configure_optimizers(self) -> Any:
+        optimizer = self.build_optimizer()
+        options = self.config["scheduler"]
+        factor = schedule(options["name"], options["warmup_steps"], self.trainer.max_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+
+    def build_optimizer(self) -> Optimizer:
         """Matrices decay (where the optimizer decays at all), vectors do not."""
         parameters = list(self.model.parameters())
         groups: list[dict[str, Any]] = [
             {"params": [p for p in parameters if p.dim() > 1]},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        optimizer = instantiate(self.config["optimizer"], params=[group for group in groups if group["params"]])
-        options = self.config["scheduler"]
-        factor = schedule(options["name"], options["warmup_steps"], self.trainer.max_steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": LambdaLR(optimizer, factor), "interval": "step"}}
+        optimizer: Optimizer = instantiate(
+            self.config["optimizer"], params=[group for group in groups if group["params"]]
+        )
+        return optimizer

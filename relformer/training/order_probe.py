@@ -15,6 +15,7 @@ from relformer.data.corpus import common_options
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.word_order import OrderEffect, order_effects
 from relformer.files import write_json
+from relformer.redaction import redact_argument
 from relformer.registry import did_you_mean
 from relformer.training.evaluate import free, readable_corpus
 from relformer.training.trained import open_run
@@ -53,7 +54,14 @@ def probe_command(arguments: list[str]) -> list[OrderEffect]:
         raise UserError(f"no example of {options.set} has two different tokens to reorder")
     print_effects(found, f"{trained.title}, {options.set}")
     path = free(trained.directory / "evaluations" / time.strftime("%Y%m%d-%H%M%S")) / "order.json"
-    write_json(path, {"set": options.set, "overrides": options.overrides, "changes": [asdict(each) for each in found]})
+    write_json(
+        path,
+        {
+            "set": options.set,
+            "overrides": list(map(redact_argument, options.overrides)),
+            "changes": [asdict(each) for each in found],
+        },
+    )
     print(f"figures     {path}")
     return found
 

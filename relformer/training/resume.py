@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from omegaconf import DictConfig
@@ -13,6 +13,8 @@ from relformer.config import plain
 from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import stored_pair
 from relformer.errors import UserError
+from relformer.redaction import redact
+from relformer.training.exported import exported_config, is_exported
 from relformer.training.sealing import BEST, LAST, PREVIOUS, UNREADABLE, damage, good_ones, refuse_damaged
 
 RUN_KEYS = (
@@ -107,6 +109,8 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         UserError: not a checkpoint of relformer.
     """
+    if is_exported(path):
+        return exported_config(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         config: dict[str, Any] = content["hyper_parameters"]["config"]
@@ -122,9 +126,11 @@ def read_world(path: Path) -> int | None:
 
 
 def run_parts(config: DictConfig) -> dict[str, Any]:
-    """What makes a run what it is, wherever it is started: `RUN_KEYS` and the Trainer's part in the numbers."""
+    """What makes a run what it is, wherever it is started: `RUN_KEYS` and the Trainer's part in the numbers. It is
+    stored, so secrets are masked."""
     trainer = plain(config, "trainer")["trainer"]
-    return {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
+    parts = {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
+    return cast(dict[str, Any], redact(parts))
 
 
 def refuse_other_data(path: Path, corpus: Corpus) -> None:

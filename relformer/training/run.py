@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,34 +25,39 @@ from relformer.evaluation.generation import generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.files import write_text
+from relformer.redaction import redact_argument
 from relformer.registry import encodings
 from relformer.report.pages import PAGE, report_run
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
 from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
+from relformer.training.callbacks.finite_steps import FiniteSteps
 from relformer.training.callbacks.last_checkpoint import LastCheckpoint
+from relformer.training.callbacks.stopping import OwnSignals, Stopping
 from relformer.training.callbacks.throughput import Throughput
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
-from relformer.training.loggers import Goal, build_loggers, finish, run_hint
+from relformer.training.disk import room_warning
+from relformer.training.guarded import guarded
+from relformer.training.initialise import initialise
+from relformer.training.loggers import Goal, build_loggers, run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
+from relformer.training.origin import origin_parts, origin_record
+from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
+from relformer.training.signals import signals
+from relformer.training.threads import share_cores
 
 logger = logging.getLogger("relformer")
 
 
 def train(config: DictConfig) -> dict[str, Any]:
     """Train what the configuration describes and return what `metrics.json` holds. Runs on every rank."""
-    exit_code = 1
-    try:
-        metrics = _train(config)
-        exit_code = 0
-        return metrics
-    finally:
-        finish(exit_code)
+    with guarded(config) as watch:
+        return _train(config, watch)
 
 
-def _train(config: DictConfig) -> dict[str, Any]:
+def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     run_dir = Path(config.paths.run_dir)
     start, changes = where_to_start(config.resume, run_dir), {}
     options = plain(config, "data")["data"]
@@ -61,34 +65,24 @@ def _train(config: DictConfig) -> dict[str, Any]:
     if start.checkpoint is not None:
         changes = changes_of(start.checkpoint, config)
         refuse_other_data(start.checkpoint, corpus)
-    data = DataModule(corpus, common_options(options), config.seed)
-    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"))
+    data = DataModule(corpus, common_options(options), config.seed, config.reliability.timeout)
+    trainer = build_trainer(config, run_dir, corpus.evaluation_sets("val"), watch)
+    share_cores(trainer.num_devices, config.hardware.threads)
     if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
-        trainer.callbacks.append(ChangedOptimizer())  # type: ignore[attr-defined]
+        trainer.callbacks.insert(0, ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
     parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
-    module = Seq2SeqModule(parts)
+    module = Seq2SeqModule(parts | origin_record(config.init_from, start.checkpoint))
+    if config.init_from is not None and start.checkpoint is None:
+        initialise(module, config.init_from, config.init_strict, aloud=trainer.is_global_zero)
+    if config.hardware.compile:
+        module.model.compile_training()
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, start, changes))
-    try:
-        trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
-    except SystemExit:  # Lightning's answer to a signal, with an exit code that may say success
-        say_interrupted(trainer, run_dir)
-        sys.exit(143 if trainer.received_sigterm else 130)
-    if trainer.received_sigterm:
-        say_interrupted(trainer, run_dir)
-        sys.exit(143)
+    watch.start(trainer, config.data.workers)
+    trainer.fit(module, datamodule=data, ckpt_path=start.checkpoint, weights_only=True)
     return report(trainer, module, data, config, run_dir)
-
-
-def say_interrupted(trainer: pl.Trainer, run_dir: Path) -> None:
-    """Where an interrupted run stands, and how it goes on."""
-    if trainer.is_global_zero:
-        last = run_dir / "checkpoints" / LAST
-        kept = f"step {read_step(last)} is kept" if last.exists() else "no checkpoint was written yet"
-        logger.info("interrupted at step %d; %s", trainer.global_step, kept)
-        logger.info("go on with the same command and   resume=auto hydra.run.dir=%s", run_dir)
 
 
 def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> None:
@@ -120,7 +114,7 @@ def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[st
     return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
-def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl.Trainer:
+def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch: Watch) -> pl.Trainer:
     """The Trainer; `validated` names the sets of which W&B's summary keeps the best figures."""
     goals: dict[str, Goal] = {"loss": "min", "exact_match": "max"}
     loggers = build_loggers(
@@ -131,16 +125,18 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         group=config.logger.get("group"),
         config={**plain(config, *map(str, config.keys())), "bos": config.data.bos},
         tags=list(config.logger.get("tags", [])),
-        notes=" ".join(HydraConfig.get().overrides.task) if HydraConfig.initialized() else "",
+        notes=" ".join(map(redact_argument, HydraConfig.get().overrides.task)) if HydraConfig.initialized() else "",
         best={f"{name.replace('_', '/', 1)}/{figure}": goal for name in validated for figure, goal in goals.items()},
     )
     callbacks = [instantiate(node) for node in config.callbacks.values() if node is not None]
     callbacks.sort(key=lambda each: isinstance(each, LastCheckpoint))  # it holds what the others have just done
-    return instantiate(
+    last = next((each for each in callbacks if isinstance(each, LastCheckpoint)), None)
+    last = last or LastCheckpoint(str(run_dir / "checkpoints" / LAST))  # for a signal alone
+    trainer: pl.Trainer = instantiate(
         config.trainer,
         max_epochs=None,
         logger=loggers,
-        callbacks=callbacks,
+        callbacks=[*callbacks, Stopping(signals, watch, last.save)],
         plugins=[AtomicCheckpointIO(config.on_full)],
         default_root_dir=str(run_dir),
         check_val_every_n_epoch=None,
@@ -149,6 +145,8 @@ def build_trainer(config: DictConfig, run_dir: Path, validated: list[str]) -> pl
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+    trainer._signal_connector = OwnSignals(trainer)
+    return trainer
 
 
 def describe(
@@ -172,11 +170,14 @@ def describe(
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
+    if trainer.num_devices > 1:
+        lines.append(f"threads  {torch.get_num_threads()} in each of {trainer.num_devices} processes")
     lines += start.said
     if start.checkpoint is not None:
         lines += said_of_start(
             start.checkpoint, changes, trainer.max_steps, trainer.world_size, isinstance(order, ByTokens)
         )
+    lines += room_warning(run_dir, total, trainer.callbacks)  # type: ignore[attr-defined]
     lines.append(f"run directory {run_dir}")
     return "\n".join(lines)
 
@@ -215,14 +216,20 @@ def report(
             module.load_state_dict(content["state_dict"])
             module.log_prefix = "best_val/"
             rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
+    skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     metrics = {
         "name": config.name,
-        "config": {key: part for key, part in module.config.items() if key not in ("vocabulary", "fingerprint")},
+        "config": {
+            k: part for k, part in module.config.items() if k not in ("vocabulary", "fingerprint", "initialised")
+        }
+        | origin_parts(module.config),
+        "initialised": module.config.get("initialised"),
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
         "tuned_on_test": config.sweep.objective.startswith("test"),
         "matched": config.matched,
+        "skipped_steps": skipping[0].skipped if skipping else None,
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),
@@ -255,12 +262,14 @@ def evaluate(
     """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two. Where
     `generate`, the test sets are decoded as well, into `module.generated`."""
     module.rows = {}
-    trainer.validate(module, datamodule=data, verbose=False)
+    if data.corpus.evaluation_sets("val"):
+        trainer.validate(module, datamodule=data, verbose=False)
     validated()
     module.generate_all = generate
     if generate:
         module.generated = {}
-    trainer.test(module, datamodule=data, verbose=False)
+    if data.corpus.evaluation_sets("test"):
+        trainer.test(module, datamodule=data, verbose=False)
     module.generate_all = False
     return dict(module.rows)
 
@@ -295,4 +304,6 @@ def closing(
     ]
     if config.logger.name == "wandb":
         lines.append(f"browse      {run_hint(Path(config.paths.log_dir))}")
+        if parts := sync_hint(Path(config.paths.log_dir), run_dir):
+            lines.append(f"upload      {parts}   (the parts of this run, the oldest first)")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ import torch
 
 from relformer.errors import UserError
 from relformer.faults import reached
+from relformer.training.exported import exported_damage, is_exported, settings_of
 
 LAST, PREVIOUS, BEST = "last.ckpt", "previous.ckpt", "best.ckpt"
 """All three are whole: a run can go on from each."""
@@ -68,7 +69,9 @@ def write_sealed(checkpoint: dict[str, Any], path: Path, step: int) -> None:
 
 def damage(path: Path) -> str | None:
     """What is wrong with a checkpoint's bytes, if anything; one without a seal is held against its archive's own
-    sums."""
+    sums, an exported one against its config.json."""
+    if is_exported(path):
+        return exported_damage(path)
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - SEAL_SIZE, 0))
@@ -96,6 +99,8 @@ def archive_damage(file: IO[bytes]) -> str | None:
 
 def read_step(path: Path) -> int:
     """The optimizer steps behind a checkpoint."""
+    if is_exported(path):
+        return int(settings_of(path)["step"])
     return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
 
 

@@ -21,10 +21,13 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from relformer.errors import UserError
+from relformer.errors import RunError
 from relformer.evaluation.compare import compare_runs
+from relformer.evaluation.groups import runs_below
 from relformer.files import write_text
+from relformer.processes import LAUNCHER
 from relformer.training.resume import run_parts
+from relformer.training.signals import ENDING, Interrupted
 
 RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
 IN_JOB = "RELFORMER_SWEEP_JOB"
@@ -46,11 +49,16 @@ def run_key(*, _root_: DictConfig) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def forget_jobs() -> None:
+    """The jobs so far chose something for those that follow, which alone are compared."""
+    _jobs.clear()
+
+
 def run_job(flags: list[str], config: DictConfig) -> float:
     """Run the current job of a sweep as a child, unless its directory holds the finished run, and return the objective.
 
     Raises:
-        UserError: the child failed, and has said why; Hydra goes on with the other jobs.
+        RunError: the child failed, and has said why; Hydra goes on with the other jobs.
     """
     job = HydraConfig.get()
     directory = job.runtime.output_dir
@@ -67,10 +75,11 @@ def run_job(flags: list[str], config: DictConfig) -> float:
         f'hydra.run.dir="{directory}"',
         "hydra.mode=RUN",
     ]
-    environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES} | {IN_JOB: "1"}
-    code = run_forwarding_signals(command, environment)
+    environment = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES}
+    code = run_forwarding_signals(command, environment | {IN_JOB: "1", LAUNCHER: str(os.getpid())})
     if code:
-        raise UserError(f"sweep job {job.job.num} ended with exit code {code}; see {directory}")
+        how = f"ended with exit code {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
+        raise RunError(f"sweep job {job.job.num} {how}; see {directory}")
     write_text(done, f"{key}\n")
     return objective(Path(directory), config.sweep.objective)
 
@@ -83,17 +92,20 @@ def objective(run: Path, name: str) -> float:
 
 
 def run_forwarding_signals(command: list[str], environment: dict[str, str]) -> int:
-    """The exit code of a child that ends with us: what would stop the sweep stops the job and its ranks first."""
+    """The exit code of a child that ends with us: what would stop the sweep stops the job and its ranks first, which
+    saves."""
     child = subprocess.Popen(command, env=environment, start_new_session=True)
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.killpg(child.pid, number)
         child.wait()
-        sys.exit(128 + number)
+        raise Interrupted(number)
 
     if threading.current_thread() is not threading.main_thread():
         return child.wait()  # a launcher with threads of its own; signals reach the main thread only
-    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {
+        number: signal.signal(number, forward) for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         return child.wait()
     finally:
@@ -107,6 +119,6 @@ def summarise_sweep(directory: Path) -> None:
     They are those of this process; where a launcher ran them in others, all that the directory holds.
     """
     places = [job for job in _jobs if (job / "metrics.json").exists()] or [directory]
-    if any(any(place.glob("**/metrics.json")) for place in places):
+    if any(map(runs_below, places)):
         compare_runs(map(str, places))
         print(f"again: relformer compare {directory}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +11,19 @@ from typing import Any
 import torch
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
+from safetensors.torch import load_model
 
-from relformer.config import SLOTS, conf_dir, update
+from relformer.config import SLOTS, update
 from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
-from relformer.registry import did_you_mean
+from relformer.presets import preset
+from relformer.shipped import TRUST, refuse_foreign
+from relformer.training.exported import WEIGHTS, is_exported
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
 from relformer.training.sealing import read_step, refuse_damaged
 
-TRUST = "--trust-checkpoint"
 CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
 """RoPE's scaling has no weights, and is made to be changed on a trained model."""
 KEPT = {"last": "recent", "best_val": "best"}
@@ -46,7 +47,8 @@ class TrainedRun:
     @property
     def title(self) -> str:
         which = f"average of {self.averaged} checkpoints to" if self.averaged > 1 else f"{self.path.stem} checkpoint"
-        return f"{self.directory.parent.name}/{self.directory.name}, {which} (step {read_step(self.path)})"
+        place = self.directory.resolve()
+        return f"{place.parent.name}/{place.name}, {which} (step {read_step(self.path)})"
 
 
 def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
@@ -64,14 +66,11 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
         raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
     refuse_damaged(path)
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+    refuse_foreign({key: value for key, value in read_config(path).items() if key != "vocabulary"}, trusted)
     config = stored_config(path, overrides)
-    if not trusted:
-        refuse_foreign_code(config)
     content: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     slots = {slot: content[slot] for slot in SLOTS if slot in content}
-    module = Seq2SeqModule.load_from_checkpoint(
-        path, map_location="cpu", weights_only=True, config=read_config(path) | slots
-    )
+    module = load_module(path, read_config(path) | slots)
     if content["average"] > 1:
         if path == Path(run):
             raise OptionError(
@@ -86,8 +85,24 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     return TrainedRun(path, directory, content, module, content["average"])
 
 
+def load_module(path: Path, config: dict[str, Any]) -> Seq2SeqModule:
+    """The module of a checkpoint, or of an exported folder's weights."""
+    if is_exported(path):
+        module = Seq2SeqModule(config)
+        load_model(module.model, path)
+        return module
+    return Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True, config=config)
+
+
 def checkpoint_of(run: Path, which: str) -> Path:
-    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself."""
+    """The last checkpoint of a run, or the best on validation; a checkpoint's own path stands for itself, and for an
+    exported folder its weights."""
+    if (weights := run / WEIGHTS).is_file():
+        if which != "last":
+            raise OptionError(
+                "checkpoint", which, f"is not in {run}, which was exported with one; leave it out", "eval"
+            )
+        return weights
     if run.suffix == ".ckpt" and run.is_file():
         return run
     if which not in ("last", "best_val"):
@@ -138,17 +153,6 @@ def mean_weights(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
     }
 
 
-def refuse_foreign_code(config: DictConfig) -> None:
-    """A checkpoint may name a module of code to import; only one that a plugin has imported is taken unasked."""
-    for slot in SLOTS:
-        target = (config.get(slot) or {}).get("_target_")
-        if target and target.rpartition(".")[0] not in sys.modules:
-            raise UserError(
-                f"the checkpoint's {slot} is code of its own ({target}), which loading would run; if you trust it, add "
-                f"{TRUST}, or make its package a plugin"
-            )
-
-
 def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     """The configuration a checkpoint carries, typed again, with the overrides on it."""
     content = {key: value for key, value in read_config(path).items() if key != "vocabulary"}
@@ -160,7 +164,7 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
         config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
     OmegaConf.set_struct(config, True)
     for choice in [o for o in overrides if o.startswith("decoding=")]:
-        config.decoding = OmegaConf.merge(config.decoding, decoding_preset(choice.removeprefix("decoding=")))
+        config.decoding = OmegaConf.merge(config.decoding, preset("decoding", choice.removeprefix("decoding=")))
     overrides = [o for o in overrides if not o.startswith("decoding=")]
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
@@ -172,22 +176,6 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     if type(config.average) is not int or config.average < 1:
         raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")
     return config
-
-
-def decoding_preset(name: str) -> DictConfig:
-    """What `conf/decoding/NAME.yaml` sets.
-
-    Raises:
-        UserError: there is no such file.
-    """
-    folder = conf_dir() / "decoding"
-    names = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in names:
-        raise UserError(f"no decoding {name!r}{did_you_mean(name, names)}\n  decoding: {', '.join(names)}")
-    preset = OmegaConf.load(folder / f"{name}.yaml")
-    assert isinstance(preset, DictConfig)
-    del preset["defaults"]
-    return preset
 
 
 def typed(config: DictConfig, part: str) -> bool:

@@ -1,12 +1,13 @@
 """One attention call: masks, backends, dropout, and what every backend must agree on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from relformer.attention import attend, visible_pairs
+from relformer.attention import attend
 from relformer.attention.call import Call
 from relformer.attention.sdpa import serves
 from relformer.encodings import Positions
@@ -83,9 +84,10 @@ def test_masks_hide_and_nothing_else_does(masks: dict[str, Any], backend: str) -
 
 def test_a_mask_is_made_only_where_something_is_hidden() -> None:
     encoding = make("alibi")
-    span = ready(encoding, range(4), range(4))
-    assert visible_pairs(encoding, span, None, causal=False) is None
-    causal = visible_pairs(encoding, span, None, causal=True)
+    q, k, v = qkv(4, 4)
+    call = Call(q, k, v, encoding, ready(encoding, range(4), range(4)), (q, k))
+    assert call.keep is None
+    causal = replace(call, causal=True).keep
     assert causal is not None
     assert torch.equal(causal[0, 0], torch.ones(4, 4).tril().bool())
 

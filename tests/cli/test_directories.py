@@ -41,7 +41,7 @@ def test_a_place_that_cannot_be_a_directory(tmp_path: Path) -> None:
     ("override", "message"),
     [
         ("seed=0,1", "add -m to run them all"),
-        ("name=../../mine", "leads out of paths.log_dir"),
+        ("name=../../mine", "is not one folder's name"),
         ("+trainer.limit_train_batches=2", "trainer.limit_train_batches is set by the run itself"),
         ("+logger.tags=abc", "is not a list"),
         ("optimizer.betas=[0.9]", "does not take these options"),

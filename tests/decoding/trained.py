@@ -34,7 +34,8 @@ def trained(encoding: str) -> Seq2Seq:
     batches = Batches(examples)
     for plan in islice(TrainingPlans(ByNumber(examples, 64, 0), examples.target_lengths + 1, Share()), STEPS):
         batch = batches[plan]
-        loss = summed_loss(model(batch.source, batch.target), batch.labels, PAD) / batch.tokens
+        states = model.states(batch.source, batch.target)
+        loss = summed_loss(states, *model.head, batch.labels, PAD) / batch.tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from relformer.attention import additive_bias
+from relformer.attention.call import Call
 from relformer.encodings import Positions
-from tests.encodings.calls import enliven, make, pair_bias, ready
+from tests.encodings.calls import enliven, make, pair_bias, qkv, ready
 
 NAMES = ("t5", "alibi", "simple_bias")
 SAMPLED = torch.tensor([[0, 2, 5, 6], [1, 2, 7, 9]])
@@ -28,7 +28,8 @@ def test_pairs_with_position_zero_and_no_others(name: str, role: str, positions:
     plain.load_state_dict({k: p for k, p in untied.state_dict().items() if k in plain.state_dict()})
     assert untied.acts("bias")
     assert not untied.acts("table")
-    bias = additive_bias(untied, ready(untied, positions, positions), torch.float32)
+    q, k, v = qkv(4, 4)
+    bias = Call(q, k, v, untied, ready(untied, positions, positions), (q, k)).bias
     assert bias is not None
     wanted = pair_bias(plain, positions, positions).expand_as(bias).clone()
     rows = [list(positions)] * len(bias) if isinstance(positions, range) else positions.tolist()

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from relformer.attention import attend, visible_pairs
+from relformer.attention import attend
+from relformer.attention.call import Call
 from tests.encodings.calls import make, probabilities, qkv, ready
 
 BY_ROW = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
@@ -14,7 +15,8 @@ BY_ROW = torch.tensor([[0, 2, 3, 7, 8, 30], [1, 4, 5, 6, 21, 22]])
 def test_what_is_seen(role: str, sides: int, width: int) -> None:
     encoding = make("window", role, width=width)
     for at in (range(6), BY_ROW):
-        keep = visible_pairs(encoding, ready(encoding, at, at), None, causal=role == "decoder")
+        q, k, v = qkv(len(at), len(at))
+        keep = Call(q, k, v, encoding, ready(encoding, at, at), (q, k), causal=role == "decoder").keep
         assert keep is not None
         for row, seen in zip([list(range(6))] if isinstance(at, range) else BY_ROW.tolist(), keep[:, 0], strict=True):
             reach = [[-width * (sides - 1) <= i - j <= width for j in row] for i in row]

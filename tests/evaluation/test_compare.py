@@ -192,14 +192,14 @@ def test_a_fair_comparison_is_not_warned_of(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_steps_that_were_matched_are_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for matched in ("flops", None):
+    for matched in ("flops", "time", None):
         for seed in range(5):
             more = {"matched": matched}
             write_numbers(tmp_path / f"{matched}/t5{seed}", config(seed, "t5", max_steps=90), 0.5, **more)
             write_numbers(tmp_path / f"{matched}/alibi{seed}", config(seed, "alibi"), 0.5, **more)
         compare_runs([str(tmp_path / str(matched))])
         said = capsys.readouterr().out
-        assert ("unequal steps" in said) == (matched is None) == ("matched by flops" not in said)
+        assert ("unequal steps" in said) == (matched is None) == (f"matched by {matched}" not in said)
 
 
 def test_a_set_of_few_sentences_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,16 @@ def test_the_curve_is_mean_band_and_dots_over_seeds(runs: Path) -> None:
         assert any({(15, round(low, 6)), (15, round(high, 6))} <= set(map(tuple, b.round(6).tolist())) for b in bands)
 
 
+def test_a_curve_of_another_figure_says_so(runs: Path) -> None:
+    found = compared([str(runs)], tests=False)
+    axis = curve_figure(found, PAGE, "correct_prefix").axes[0]
+    assert axis.get_ylabel().startswith("correct prefix")
+    x, y = map(np.asarray, next(line for line in axis.get_lines() if line.get_label() == found.labels[0]).get_data())
+    values = found.groups[0].by_length("test_longer", [(15, 15)], "correct_prefix")[15, 15]
+    assert y[x.tolist().index(15)] == pytest.approx(np.mean(values))
+    assert values != found.groups[0].by_length("test_longer", [(15, 15)])[15, 15]
+
+
 def test_the_scatters_show_every_seed(runs: Path) -> None:
     found = compared([str(runs)], tests=False)
     expected = {

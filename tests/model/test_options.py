@@ -1,5 +1,6 @@
 """The options of a model: norms, feed-forwards, tying, biases, starts, dropout; and what is refused."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,13 +25,19 @@ from tests.model.models import (
     loss_of,
 )
 
-GATED = ("reglu", "geglu", "swiglu")
+GATED = ("reglu", "geglu", "geglu_tanh", "swiglu")
 VARIANTS: list[dict[str, Any]] = [
     {"norm": "post"},
     {"norm_type": "rms"},
     {"norm": "post", "norm_type": "rms"},
-    *({"activation": a} for a in ("gelu", *GATED)),
+    *({"activation": a} for a in ("gelu", "gelu_tanh", "silu", *GATED)),
     {"tie": "none"},
+    {"embedding_scale": "output"},
+    {"embedding_scale": "none", "embedding_norm": True},
+    {"feedforward_bias": False, "activation": "geglu"},
+    {"output_bias": True},
+    {"output_bias": True, "tie": "none"},
+    {"head_dim": 5},
     *({"attention_bias": b} for b in ("qk", "qkv", "all")),
     {"attention_init": "t5"},
     {"encoder_layers": 1, "decoder_layers": 3},
@@ -83,7 +90,16 @@ def test_pre_and_post_norm_wrap_the_branch_differently() -> None:
 
 @pytest.mark.parametrize(
     ("activation", "function"),
-    [("relu", F.relu), ("gelu", F.gelu), ("reglu", F.relu), ("geglu", F.gelu), ("swiglu", F.silu)],
+    [
+        ("relu", F.relu),
+        ("gelu", F.gelu),
+        ("gelu_tanh", partial(F.gelu, approximate="tanh")),
+        ("silu", F.silu),
+        ("reglu", F.relu),
+        ("geglu", F.gelu),
+        ("geglu_tanh", partial(F.gelu, approximate="tanh")),
+        ("swiglu", F.silu),
+    ],
 )
 def test_feedforward(activation: Any, function: Any) -> None:
     made, x = FeedForward(ModelOptions(**SIZES, activation=activation)), randn(2, 3, 24)
@@ -181,3 +197,56 @@ def test_sizes_that_cannot_be_are_refused(option: str, value: Any, rule: str) ->
     with pytest.raises(OptionError) as caught:
         ModelOptions(**SIZES | {option: value})
     assert str(caught.value).startswith(f"model.{option}={value!r} {rule}")
+
+
+@torch.no_grad()
+def test_where_the_embeddings_are_scaled() -> None:
+    """By sqrt(E) on input, by its inverse on what the output layer reads, or nowhere: starts keep one deviation."""
+    source, target = batch()
+    made = {how: build("none", model={"embedding_scale": how}) for how in ("input", "output", "none")}
+    std = {how: float((m.target_embedding.weight * m.embed_scale).std()) for how, m in made.items()}
+    assert std["input"] == pytest.approx(1, rel=0.1) and std["output"] == pytest.approx(1, rel=0.1)
+    assert std["none"] == pytest.approx(24**-0.5, rel=0.1)
+    moved = dict(made["input"].state_dict())
+    for side in ("source", "target"):
+        moved[f"{side}_embedding.weight"] = moved[f"{side}_embedding.weight"] * 24**0.5
+    made["output"].load_state_dict(moved)
+    torch.testing.assert_close(made["output"](source, target), made["input"](source, target))
+
+
+@torch.no_grad()
+def test_a_norm_where_the_embeddings_enter() -> None:
+    model = build("learned", model={"embedding_norm": True, "norm": "post"})
+    seen: list[torch.Tensor] = []
+    model.encoder.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    source = batch()[0]
+    model.encode(source)
+    rows = model.slots["encoder"].first.position_weight[: source.shape[1]]
+    x = model.source_embedding(source) * 24**0.5 + rows
+    torch.testing.assert_close(seen[0], F.layer_norm(x, (24,)))
+
+
+@pytest.mark.parametrize("tie", ["none", "inputs", "decoder", "all"])
+@torch.no_grad()
+def test_fixed_biases_of_the_logits(tie: str) -> None:
+    options = {"tie": tie, "output_bias": True}
+    model = build_model(config("none", model=options), SOURCES, SOURCES, PAD).eval()
+    source, target = batch()[0], batch()[1].clamp(max=SOURCES - 1)
+    before = model(source, target)
+    assert model.output_bias is not None and "output_bias" not in dict(model.named_parameters())
+    model.output_bias[4] = 2.0
+    with model.decoding():
+        torch.testing.assert_close(model(source, target) - before, model.output_bias.expand_as(before))
+    weight, bias = model.head
+    torch.testing.assert_close(F.linear(model.states(source, target), weight, bias), model(source, target))
+    assert (model.output is None) == (tie in ("decoder", "all"))
+    assert (model.source_embedding is model.target_embedding) == (tie in ("inputs", "all"))
+
+
+def test_heads_of_another_size_than_width_over_heads() -> None:
+    options = ModelOptions(**SIZES | {"width": 25, "head_dim": 5})
+    assert (options.head_size, options.inner_width) == (5, 15)
+    with pytest.raises(OptionError, match=r"model.heads=3 does not divide model.width=25"):
+        ModelOptions(**SIZES | {"width": 25})
+    with pytest.raises(OptionError, match=r"model.head_dim=0 must be at least 1"):
+        ModelOptions(**SIZES, head_dim=0)

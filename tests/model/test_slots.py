@@ -142,3 +142,13 @@ def test_an_options_fault_carries_the_slots_path(role: Any, path: str) -> None:
 def test_an_unknown_encoding_is_refused_with_the_list() -> None:
     with pytest.raises(UserError, match="no encoding 'rotary'"):
         build_slot({"name": "rotary"}, "encoder", "encoding", MODEL)
+
+
+def test_the_multiplier_of_a_slot_without_positions() -> None:
+    """T5's cross-attention is unscaled."""
+    slots = {
+        scale: build_slot(node("none", scale=scale), "cross", "cross_encoding", ModelOptions()) for scale in (None, 1.0)
+    }
+    assert [slot.first.scale(16) for slot in slots.values()] == [0.25, 1.0]
+    with pytest.raises(OptionError, match=r"cross_encoding.scale=0 must be positive"):
+        build_slot(node("none", scale=0), "cross", "cross_encoding", ModelOptions())

@@ -15,12 +15,14 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 
 from relformer.errors import UserError
+from relformer.redaction import redact
 from relformer.training import loggers
-from relformer.training.loggers import build_loggers, finish, redact, run_hint
+from relformer.training.loggers import build_loggers, finish, run_hint
+from relformer.training.wandb_logger import SteadyWandbLogger
 
 KEY = "k" * 40
 
@@ -161,7 +163,7 @@ def test_other_ranks_make_the_same_loggers_but_no_files(
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     built = build(tmp_path)
     finish(0)
-    assert [type(logger) for logger in built] == [CSVLogger, WandbLogger]
+    assert [type(logger) for logger in built] == [CSVLogger, SteadyWandbLogger]
     assert not [p for p in tmp_path.rglob("*") if p.is_file()] and not capsys.readouterr().err
 
 

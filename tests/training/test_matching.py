@@ -59,12 +59,13 @@ def test_fewer_steps_pay_for_the_operations(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["match=bytes"], "match=bytes is not a cost to match; choose one of parameters, flops"),
+        (["match=bytes"], "match=bytes is not a cost to match; choose one of parameters, flops, time"),
         (
             ["match=parameters", "encoding=transformer_xl", "model.feedforward=20"],
             "can't pay for the 16,640 parameters",
         ),
         (["match=flops", "trainer.max_epochs=2"], "max_epochs=2 can't be matched by flops"),
+        (["match=time", "trainer.max_epochs=2"], "max_epochs=2 can't be matched by time"),
     ],
 )
 def test_a_cost_that_can_not_be_matched(overrides: list[str], message: str) -> None:
@@ -89,5 +90,5 @@ def test_a_run_is_matched_once_and_says_so(
 
 
 def test_jobs_that_are_matched_are_other_jobs() -> None:
-    keys = {run_key(_root_=composed(*more)) for more in ([], ["match=parameters"], ["match=flops"])}
-    assert len(keys) == 3
+    keys = {run_key(_root_=composed(*more)) for more in ([], ["match=parameters"], ["match=flops"], ["match=time"])}
+    assert len(keys) == 4

@@ -16,6 +16,9 @@ from relformer.data.task import Example, LengthRange, Task
 from relformer.errors import OptionError
 
 SETS = ("val_iid", "test_iid", "val_longer", "test_longer")
+LONGEST = 100_000
+MOST = 10**9
+"""Tokens of all sets together, which are held in memory."""
 Tokens = tuple[str, ...]
 
 
@@ -44,6 +47,8 @@ class LengthTask(Task):
     ) -> None:
         if not 1 <= min_length <= max_length:
             raise OptionError("min_length", min_length, f"must be from 1 to data.max_length={max_length}")
+        if max_length > LONGEST:
+            raise OptionError("max_length", max_length, f"must be at most {LONGEST:,}")
         if self.count(min_length) < 8:
             rule = f"leaves {self.count(min_length)} sources, fewer than 8, to share out; set a greater one"
             raise OptionError("min_length", min_length, rule)
@@ -60,9 +65,20 @@ class LengthTask(Task):
                 raise OptionError(
                     f"{name}.max_length", span.max_length, f"must be at least data.{name}.min_length={first}"
                 )
+            if last > LONGEST:
+                raise OptionError(f"{name}.max_length", last, f"must be at most {LONGEST:,}")
         self.seed, self.examples, self.per_length = seed, examples, examples_per_length
         self.trained = range(min_length, max_length + 1)
         self.longer = {"val_longer": _range(val, max_length), "test_longer": _range(test, max_length)}
+        evaluated = [self.trained, self.trained, *self.longer.values()]
+        of_evaluation = examples_per_length * sum((each[0] + each[-1]) * len(each) // 2 for each in evaluated)
+        if (tokens := examples * max_length + of_evaluation) > MOST:
+            name, value = (
+                ("examples", examples) if 2 * of_evaluation < tokens else ("examples_per_length", self.per_length)
+            )
+            raise OptionError(
+                name, value, f"makes some {tokens:.2g} tokens in all; {MOST:.0g} are the most that are held"
+            )
 
     @property
     def longest(self) -> int:

@@ -43,14 +43,15 @@ class TextFiles(TextSource):
     temperature: float | None = None
 
     def corpus(self, coders: tuple[Coder, Coder] | None = None, train: bool = True) -> Corpus:
-        if not named(self.train):
+        own = named(self.val) and named(self.test)
+        if not named(self.train) and (train or not own):
             rule = "names no file; give data.train.source and data.train.target, or data.train.file (TSV, JSON lines)"
-            raise OptionError("train", None, rule)
+            raise OptionError("train", None, rule if train else f"{rule}, or both data.val and data.test")
         self.refuse_sets()
         folder = None if self.path is None else Path(self.path)
         reading = Reading(folder, self.format, self.source_column, self.target_column, self.charset, self.on_bad)
         files = {"train": self.train, "val_iid": self.val, "test_iid": self.test}
-        if not train and named(self.val) and named(self.test):
+        if not train and own:
             del files["train"]
         files |= {f"test_{name}": Files(**each) for name, each in (self.tests or {}).items()}
         options = {"val_iid": "data.val", "test_iid": "data.test", "train": "data.train"}

@@ -71,16 +71,24 @@ class HubPairs:
         return state.hexdigest()
 
     def _batches(self) -> Iterator[list[tuple[Any, Any]]]:
-        source, target = self.columns
+        import pyarrow
+
         for table, nested in self._tables:
-            if nested:
-                for batch in table.batches([_NESTED]):
-                    rows = (row or {} for row in batch.column(_NESTED).to_pylist())
-                    yield [(row.get(source), row.get(target)) for row in rows]
-            else:
-                for batch in table.batches(self.columns):
-                    pairs = zip(batch.column(source).to_pylist(), batch.column(target).to_pylist(), strict=True)
-                    yield list(pairs)
+            try:
+                yield from self._rows(table, nested)
+            except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
+                raise UserError(f"{table.where} is damaged: {' '.join(str(error).split())}") from None
+
+    def _rows(self, table: Table, nested: bool) -> Iterator[list[tuple[Any, Any]]]:
+        source, target = self.columns
+        if nested:
+            for batch in table.batches([_NESTED]):
+                rows = (row or {} for row in batch.column(_NESTED).to_pylist())
+                yield [(row.get(source), row.get(target)) for row in rows]
+        else:
+            for batch in table.batches(self.columns):
+                pairs = zip(batch.column(source).to_pylist(), batch.column(target).to_pylist(), strict=True)
+                yield list(pairs)
 
     def _nested(self, table: Table) -> bool:
         """Whether the columns are languages within `translation`.
@@ -88,7 +96,10 @@ class HubPairs:
         Raises:
             UserError: they are neither these nor columns of the table.
         """
-        columns = list(table.schema.names)
+        try:
+            columns = list(table.schema.names)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{table.where} is damaged: {error}") from None
         if set(self.columns) <= set(columns):
             return False
         kind: Any = table.schema.field(_NESTED).type if _NESTED in columns else None

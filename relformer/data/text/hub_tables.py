@@ -56,6 +56,7 @@ def _library(module: str) -> Any:
 
 def _download(path: str, name: str | None, split: str | None, revision: str | None) -> Any:
     datasets = _library("datasets")
+    datasets.config.HF_DATASETS_TRUST_REMOTE_CODE = False  # versions before 4 take it from the environment
     if not datasets.config.HF_HUB_OFFLINE:
         logger.info("looking for %s on the Hugging Face hub", path)
     hub = logging.getLogger("huggingface_hub")
@@ -133,10 +134,12 @@ def _file(path: Path) -> Table:
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         with _arrow(pyarrow, path) as reader:
-            if hasattr(reader, "get_batch"):
-                yield from (reader.get_batch(i).select(list(columns)) for i in range(reader.num_record_batches))
-            else:
-                yield from (batch.select(list(columns)) for batch in reader)
+            indexed = hasattr(reader, "get_batch")
+            found = map(reader.get_batch, range(reader.num_record_batches)) if indexed else reader
+            for batch in found:
+                chosen = batch.select(list(columns))
+                chosen.validate(full=True)  # or an offset beyond the data reads foreign memory
+                yield chosen
 
     return Table(str(path), schema, batches)
 

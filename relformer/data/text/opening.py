@@ -37,6 +37,8 @@ REFUSED = (
     ((b"version https://git-lfs.github.com/spec/",), "a Git LFS pointer, not the data", "fetch the data: git lfs pull"),
 )
 """First bytes, what the file is, the remedy."""
+ZIPPED = {b"data.pkl": "a file of torch.save, which is a Python pickle", b".npy": "an archive of NumPy arrays"}
+"""What the first bytes of a zip archive may name."""
 HEAD = 512
 BUFFER = 1 << 18
 
@@ -132,6 +134,8 @@ def _damaged(path: Path, error: Exception) -> UserError:
 def _refuse_what_is_no_text(head: bytes, path: Path) -> None:
     if head[257:262] == b"ustar":
         raise UserError(f"{path} is a tar archive; unpack it (tar -xf) and name the text files in it")
+    if head.startswith(b"PK\x03\x04") and (inside := next((mark for mark in ZIPPED if mark in head), None)):
+        raise UserError(f"{path} is {ZIPPED[inside]}; it is never read; export it as text, TSV or JSON lines")
     for starts, what, remedy in REFUSED:
         if head.startswith(starts):
             raise UserError(f"{path} is {what}; {remedy}")

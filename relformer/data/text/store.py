@@ -68,7 +68,7 @@ def stored(pairs: Pairs, source: Tokenizer, target: Tokenizer) -> Stored:
     Raises:
         UserError: a fault of the text, by file and line; nothing is kept then.
     """
-    key = key_of(FORMAT, pairs.digest(), source.json, target.json)
+    key = key_of(FORMAT, pairs.digest(), source.state(), target.state())
     return cached("corpora", key, ".arrow", lambda temporary: write(temporary, pairs, source, target), load)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,8 @@ class Tokenizer:
 
     sentences = True
 
-    def __init__(self, content: str, name: str = "the tokenizer") -> None:
-        """`name` is for messages.
+    def __init__(self, content: str, name: str = "the tokenizer", specials: bool = False) -> None:
+        """`name` is for messages; `specials`: whether text can spell the library's special tokens, as it can elsewhere.
 
         Raises:
             UserError: the content is not a tokenizer's JSON, or breaks a rule of `_check`.
@@ -53,7 +53,7 @@ class Tokenizer:
             raise UserError(f"{name} is not JSON ({error}); it must be a tokenizer.json") from None
         except Exception as error:  # the library raises nothing more precise
             raise UserError(f"{name} is not a tokenizer.json of the tokenizers library ({error})") from None
-        self._library.encode_special_tokens = True
+        self._library.encode_special_tokens = not specials
         self._library.no_truncation()
         self._library.no_padding()
         ids = self._library.get_vocab(with_added_tokens=True)
@@ -91,14 +91,26 @@ class Tokenizer:
         Raises:
             UserError: as `encode`.
         """
+        return [
+            [number + _SHIFT for number in one.ids] for one in self._encoded(texts, self._library.encode_batch_fast)
+        ]
+
+    def pieces_batch(self, texts: Sequence[str]) -> list[list[str]]:
+        """Tokens by name; what has none is written as it stands.
+
+        Raises:
+            UserError: as `encode`.
+        """
+        return [one.tokens for one in self._encoded(texts, self._library.encode_batch)]
+
+    def _encoded(self, texts: Sequence[str], encode: Callable[..., list[Any]]) -> list[Any]:
         try:
-            encoded = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+            return encode(list(texts), add_special_tokens=False)
         except TypeError:
             broken = next((text for text in texts if _has_surrogate(text)), None)
             if broken is None:
                 raise
             raise UserError(f"the text {broken[:60]!r} holds half a surrogate pair, which is no character") from None
-        return [[number + _SHIFT for number in one.ids] for one in encoded]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, without control tokens. Bytes that are not UTF-8 become U+FFFD.
@@ -110,6 +122,11 @@ class Tokenizer:
         if own and not 0 <= min(own) <= max(own) < len(self) - _SHIFT:
             raise IndexError(f"ids to decode go from {min(own) + _SHIFT} to {max(own) + _SHIFT}, outside {len(self)}")
         return self._library.decode(own, skip_special_tokens=False)
+
+    def spelt(self, tokens: list[str]) -> str:
+        """The text of the library's own tokens."""
+        decoder = self._library.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
     def state(self) -> dict[str, Any]:
         """What restores it, for checkpoints."""

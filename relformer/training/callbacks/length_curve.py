@@ -12,6 +12,7 @@ from relformer.figures.chart import Chart, Series
 from relformer.figures.chart_png import chart_pixels
 from relformer.figures.heatmap import save_png
 from relformer.training.callbacks.measuring import publish, timed
+from relformer.training.disk import spared
 from relformer.training.module import Seq2SeqModule
 
 
@@ -28,7 +29,7 @@ class LengthCurve(pl.Callback):
         assert isinstance(module, Seq2SeqModule)
         if not trainer.is_global_zero or trainer.state.fn != "fit" or trainer.sanity_checking:
             return
-        with timed(module):
+        with timed(module), spared("callbacks.length_curve"):
             self.draw(trainer, module)
 
     def draw(self, trainer: Trainer, module: Seq2SeqModule) -> None:

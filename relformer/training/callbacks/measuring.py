@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import lightning.pytorch as pl
@@ -16,6 +16,7 @@ from matplotlib.image import imread
 
 from relformer.analysis.measurement import Measurement, Measurer
 from relformer.errors import OptionError
+from relformer.training.disk import spared
 from relformer.training.module import Seq2SeqModule
 
 SPENT: WeakKeyDictionary[LightningModule, float] = WeakKeyDictionary()
@@ -62,7 +63,7 @@ class Measuring(pl.Callback):
         self.draw_once(trainer, module)
         if trainer.is_global_zero:
             assert isinstance(module, Seq2SeqModule)
-            with timed(module):
+            with timed(module), spared(f"callbacks.{self.name}"):
                 self.finish(trainer, module)
 
     def draw_once(self, trainer: Trainer, module: LightningModule) -> None:
@@ -70,7 +71,7 @@ class Measuring(pl.Callback):
             return
         assert isinstance(module, Seq2SeqModule)
         self.drawn = trainer.global_step
-        with timed(module):
+        with timed(module), spared(f"callbacks.{self.name}"):
             self.draw(trainer, module)
 
     def measured(self, trainer: Trainer, module: Seq2SeqModule) -> Measurement:
@@ -96,8 +97,10 @@ def publish(trainer: Trainer, pictures: Mapping[str, Picture], numbers: Mapping[
         if isinstance(logger, WandbLogger):
             import wandb
 
-            images = {key: wandb.Image(str(path), caption=text) for key, (path, text) in pictures.items()}
-            logger.experiment.log({**images, **numbers, "trainer/global_step": step})
+            images: dict[str, Any] = {
+                key: wandb.Image(str(path), caption=text) for key, (path, text) in pictures.items()
+            }
+            logger.log_metrics({**images, **numbers}, step)
         elif isinstance(logger, TensorBoardLogger):
             for key, (path, _) in pictures.items():
                 logger.experiment.add_image(key, imread(path)[..., :3], step, dataformats="HWC")

@@ -1,0 +1,1 @@
+"""relformer in one's own code and notebooks; `import relformer` offers these names."""

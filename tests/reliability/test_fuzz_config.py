@@ -1,0 +1,67 @@
+"""Any command line ends in a run or in one message: exit code 0 or 2, never a traceback, never half a run directory."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from relformer.cli import main
+from relformer.training import launch
+from tests.reliability.overrides import command_lines
+
+ENDED: Counter[str] = Counter()
+"""How often each exit code was seen."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration that is accepted ends where Hydra would take over."""
+    launch.prepare()
+    monkeypatch.setattr(launch, "prepare", lambda folder: None)
+    monkeypatch.setattr(launch, "entry", lambda: None)
+    ENDED.clear()
+
+
+def launched(arguments: list[str]) -> None:
+    argv, out, error = sys.argv, io.StringIO(), io.StringIO()
+    code: object = 0
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.argv = ["relformer", *arguments]
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+                main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.argv = argv
+        left = list(Path(folder).iterdir())
+    assert code in (0, 2), (code, error.getvalue())
+    assert "Traceback" not in error.getvalue() and (code == 0 or "error: " in error.getvalue())
+    assert code == 0 or not left, left
+    ENDED[str(code)] += 1
+
+
+def fuzz(count: int) -> None:
+    """The same command lines on every machine."""
+    sizes = settings(
+        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    sizes(given(command_lines())(launched))()
+
+
+def test_some_command_lines() -> None:
+    fuzz(30)
+    assert ENDED["2"]
+
+
+@pytest.mark.slow
+def test_many_command_lines() -> None:
+    fuzz(500)
+    assert ENDED["0"] >= 10 and ENDED["2"] >= 300, ENDED

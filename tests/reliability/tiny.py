@@ -68,10 +68,12 @@ def rows(run: Path) -> dict[tuple[int, str], str]:
         }
 
 
-UNCOUNTED = re.compile(r"/Throughput/|val_loop|/completed$|^/epoch$|epoch_progress|_batches_that_stepped$")
-"""Of a checkpoint's keys: the seconds that a step took; counts that a validation made after a restart leaves one
-behind; the trainer's epoch, of which a run has one, over only where the process has reached the end of it; its count of
-rows, which the module sets before each batch."""
+UNCOUNTED = re.compile(
+    r"/Throughput/|val_loop|validate_loop|/completed$|^/epoch$|epoch_progress|_batches_that_stepped$"
+)
+"""Of a checkpoint's keys: the seconds that a step took; batches validated, and counts that a validation made after a
+restart leaves one behind; the trainer's epoch, of which a run has one, over only where the process has reached the end
+of it; its count of rows, which the module sets before each batch."""
 
 
 def state(path: Path) -> dict[str, Any]:

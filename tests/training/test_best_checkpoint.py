@@ -45,3 +45,10 @@ def test_a_resumed_run_keeps_the_best_of_before(tmp_path: Path) -> None:
     assert validated(BestCheckpoint(path), [5.9, 4.2]) == 1
     assert validated(BestCheckpoint(path), [5.3, 4.9], first=2) == 1
     assert validated(BestCheckpoint(path), [4.1], first=4) == 4
+
+
+def test_a_loss_that_is_no_number_does_not_stay_the_best(tmp_path: Path) -> None:
+    keeper = BestCheckpoint(str(tmp_path / "best.ckpt"))
+    assert validated(keeper, [float("nan")]) == 0
+    assert validated(keeper, [3.0, float("nan"), 2.0, 2.5], first=1) == 3
+    assert keeper.score == 2.0

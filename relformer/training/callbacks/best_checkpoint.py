@@ -6,6 +6,7 @@ What is best so far is read from the file itself: a run that was killed between 
 from __future__ import annotations
 
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class BestCheckpoint(Checkpoint):
     def keep(self, trainer: Trainer) -> None:
         """Save the present weights if the validation just made is the best."""
         value = float(trainer.callback_metrics[self.monitor])
-        if self.score is None or self.sign * value < self.sign * self.score:
+        best = math.nan if self.score is None else self.score
+        if math.isnan(best) or self.sign * value < self.sign * best:  # nothing is better than NaN by comparison
             self.score = value
             trainer.save_checkpoint(self.path, weights_only=False)
 

@@ -67,7 +67,7 @@ FAULTS = [
     ("seed=abc", r"seed: 'abc' is not an integer$"),
     ("resume=nowhere.ckpt", r"resume=nowhere.ckpt is not a file"),
     ("eval.checkpoint=best", r"eval.checkpoint='best' is not one of last, best_val$"),
-    ("attention.backend=fast", r"attention.backend='fast' is not one of auto, dense, sdpa$"),
+    ("attention.backend=fast", r"attention.backend='fast' is not one of auto, dense, sdpa, flex$"),
     (
         "attention.backend=sdpa encoding=shaw",
         r"attention.backend=sdpa can't serve encoding.* use attention.backend=auto",
@@ -96,7 +96,7 @@ FAULTS = [
     ("on_full=ignore", r"^on_full=ignore is not one of stop, go_on$"),
     ("resume_changed=maybe", r"^resume_changed=maybe is not true or false$"),
     ("data=scan model.tie=all", r"model.tie='all' needs one vocabulary for both sides .*; choose decoder$"),
-    ("model.tie=al", r"model.tie='al' is not one of none, decoder, all$"),
+    ("model.tie=al", r"model.tie='al' is not one of none, inputs, decoder, all$"),
 ]
 
 

@@ -128,7 +128,7 @@ def test_unknown_keys_are_refused_at_every_depth() -> None:
 def test_wrong_choice_names_the_option_and_its_choices() -> None:
     assert wrong_choice({"checkpoint": "best"}, EvalOptions) == ("checkpoint", "best", "last, best_val")
     assert wrong_choice({"checkpoint": "best_val", "every": 3}, EvalOptions) is None
-    assert wrong_choice({"tie": "al"}, ModelOptions) == ("tie", "al", "none, decoder, all")
+    assert wrong_choice({"tie": "al"}, ModelOptions) == ("tie", "al", "none, inputs, decoder, all")
 
 
 def stored(value: Any) -> Any:

@@ -55,6 +55,7 @@ def reverse(x: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 @cache
+@torch.inference_mode(False)  # it may be asked for the first time while decoding
 def trusted() -> bool:
     """Whether this torch has both operators, and they give on a small call what attention is."""
     generator = torch.Generator().manual_seed(0)

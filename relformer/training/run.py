@@ -234,6 +234,7 @@ def report(
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),
             "seconds_per_step": throughput[0].seconds_per_step if throughput else None,
+            "cpu_seconds": throughput[0].cpu_seconds if throughput else None,
         },
         "checkpoints": {
             name: {"step": steps[name], **{key: summarise(r, side) for key, r in found.items()}}

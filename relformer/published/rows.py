@@ -52,8 +52,8 @@ class Row:
             return float(run["checkpoints"][run["checkpoint"]][self.set][self.figure])
         lines = (directory / "outputs.jsonl").read_text(encoding="utf-8").split("\n")
         of_set = [record for line in lines if line and (record := json.loads(line))["set"] == self.set]
-        texts = ([record[side] for record in of_set] for side in ("output", "reference"))
-        return float(text_scores(*texts, tokenize=BLEU[self.figure])["bleu"]["score"])
+        outputs, references = ([record[side] for record in of_set] for side in ("output", "reference"))
+        return float(text_scores(outputs, references, tokenize=BLEU[self.figure])["bleu"]["score"])
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import BOS, EOS, PAD, restored_pair
 from relformer.decoding import DecodingOptions
 from relformer.encodings.parameters import seed_of
+from relformer.evaluation.gathered import Outcomes
 from relformer.evaluation.generation import Generator, Output, gathered, texts_of
-from relformer.evaluation.outcomes import Outcomes, judge
+from relformer.evaluation.outcomes import judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.faults import reached

@@ -50,8 +50,8 @@ def mask(table: Tensor, k: Tensor) -> Tensor:
 
 
 def reverse(x: Tensor, out: Tensor | None = None) -> Tensor:
-    """(B, H, T, ...) with the tokens in reverse: by rows of all heads where those lie side by side, as projections leave
-    them. Faster than `flip`."""
+    """(B, H, T, ...) with the tokens in reverse, faster than `flip`: by rows of all heads where those lie side by side,
+    as projections leave them."""
     order = torch.arange(x.shape[2] - 1, -1, -1)
     if out is None and x.stride(1) < x.stride(2):
         return torch.index_select(x.transpose(1, 2), 1, order).transpose(1, 2)

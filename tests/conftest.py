@@ -1,5 +1,5 @@
-"""What all tests share: one thread, so that times and sums are the same on every machine, a cache of their own, and ears
-for Ctrl-C, which a shell's background jobs and all that they start ignore."""
+"""What all tests share: one thread, so that times and sums are the same on every machine, a cache of their own, and
+Ctrl-C, which jobs in the background, and what they start, ignore."""
 
 import atexit
 import os

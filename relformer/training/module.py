@@ -53,9 +53,9 @@ class Seq2SeqModule(pl.LightningModule):
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
 
     def configure_model(self) -> None:
-        """Shares the weights out where the strategy does; before that they are whole, on the CPU of each rank."""
-        strategy = self.trainer.strategy
-        if isinstance(strategy, FullySharded):
+        """Shares the weights out where the strategy does; before that they are whole, on the CPU of each rank, and a
+        checkpoint that is opened has no Trainer at all."""
+        if self._trainer is not None and isinstance(strategy := self._trainer.strategy, FullySharded):
             strategy.shard(self)
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:

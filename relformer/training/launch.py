@@ -41,6 +41,7 @@ NOISE = (
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*You called `self.log.*",
     ".*lr_scheduler.step.*",
+    ".*WeightAveraging callback with a model that overrides.*",
     ".*barrier\\(\\): using the device under current context.*",
 )
 

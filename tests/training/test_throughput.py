@@ -15,6 +15,9 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    def process_time(self) -> float:
+        return self.now / 2
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -58,3 +61,14 @@ def test_a_continued_run_has_the_figure_of_its_longest_stretch(clock: Clock, ste
     second.load_state_dict(first.state_dict())
     train(clock, second, [100.0] * min(WARM_UP, steps) + [1.0] * max(steps - WARM_UP, 0))
     assert second.seconds_per_step == pytest.approx(figure)
+
+
+def test_cpu_time_goes_on_with_a_continued_run(clock: Clock) -> None:
+    first, second = Throughput(), Throughput()
+    train(clock, first, [10.0])
+    assert first.cpu_seconds == 5.0
+    clock.now = 0.0  # another process
+    second.load_state_dict(first.state_dict())
+    assert second.cpu_seconds == 5.0
+    train(clock, second, [4.0])
+    assert second.cpu_seconds == 7.0

@@ -21,6 +21,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
        relformer published [RUNS] [out=F]   figures of papers beside those of our runs, as Markdown
+       relformer sweep status FOLDER        the jobs of a sweep: which finished, run, failed or wait
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
        relformer benchmark KIND [options]   what an encoding costs here: attention, step, decode, loss or epoch
@@ -154,6 +155,12 @@ def published(arguments: list[str]) -> None:
     published_command(arguments)
 
 
+def sweep(arguments: list[str]) -> None:
+    from relformer.sweeps.status import sweep_command
+
+    sweep_command(arguments)
+
+
 def figure(arguments: list[str]) -> None:
     from relformer.evaluation.figure import figure_command
 
@@ -223,6 +230,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "report": report,
     "compare": compare,
     "published": published,
+    "sweep": sweep,
     "figure": figure,
     "probe": probe,
     "benchmark": benchmark,

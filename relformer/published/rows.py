@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
-from relformer.config import SLOTS, compose
+from relformer.config import SLOTS, compose, slots_chosen
 from relformer.evaluation.groups import Group, flatten
 from relformer.evaluation.scores import text_scores
-from relformer.training.launch import slots_chosen
 from relformer.training.resume import run_parts
 
 FILE = Path(__file__).with_name("figures.yaml")

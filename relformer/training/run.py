@@ -45,6 +45,7 @@ from relformer.training.origin import origin_parts, origin_record
 from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
+from relformer.training.sharding import load_weights
 from relformer.training.signals import signals
 from relformer.training.threads import share_cores
 
@@ -213,7 +214,7 @@ def report(
         steps["best_val"], rows["best_val"] = read_step(keeper.path), rows["last"]
         if steps["best_val"] != steps["last"]:
             content = torch.load(keeper.path, map_location="cpu", weights_only=True)
-            module.load_state_dict(content["state_dict"])
+            load_weights(module, content["state_dict"])
             module.log_prefix = "best_val/"
             rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
     skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]

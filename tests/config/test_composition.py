@@ -23,6 +23,9 @@ ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardwar
 """Composed only: what they name is the user's own, on the hub, a device that is not here, or large."""
 EXPERIMENTS = [
     *(pytest.param((name,), id=name) for name in names("experiment")),
+    pytest.param(
+        ("csordas2021_scan_length", "experiment/csordas2021=small", "model.share_layers=true"), id="universal"
+    ),
     *(pytest.param((f, f"experiment/{g}={n}"), id=f"{g}={n}", marks=pytest.mark.slow) for f, g, n in variants()),
 ]
 SMALLER = {

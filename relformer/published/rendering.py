@@ -17,7 +17,7 @@ def table_lines(table: Table, found: list[Group]) -> Iterator[str]:
     """The lines of a section, an empty one at its end."""
     yield from (f"### {table.title}", "")
     what = sorted({f"{row.figure.replace('_', ' ')} on {row.set}" for row in table.rows})
-    yield f"{', '.join(what)}. Published: {table.source}{statistics_of(table)}."
+    yield f"{', '.join(what)}. {'About' if table.claim else 'Published'}: {table.source}{statistics_of(table)}."
     yield from ("", f"| {' | '.join(HEAD)} |", f"| {' | '.join(['---'] * len(HEAD))} |")
     for row, group in zip(table.rows, found, strict=True):
         yield f"| {' | '.join(cells(row, group))} |"
@@ -52,7 +52,7 @@ def cells(row: Row, group: Group) -> list[str]:
 
 
 def shown(row: Row, value: float) -> str:
-    return f"{value:.1f}" if row.figure in BLEU else f"{value:.3f}"
+    return f"{value:.2f}" if row.figure in BLEU else f"{value:.3f}"
 
 
 def spread(row: Row, values: list[float]) -> str:

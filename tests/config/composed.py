@@ -3,8 +3,7 @@
 from omegaconf import DictConfig
 
 from relformer.check import check
-from relformer.config import compose, conf_dir, prepare
-from relformer.training.launch import SLOT
+from relformer.config import compose, conf_dir, prepare, slots_chosen
 
 SMALL = ("data=reverse", "data.examples=200", "data.examples_per_length=4")
 """Overrides of a run whose data are generated in no time."""
@@ -19,7 +18,7 @@ def composed(*overrides: str) -> DictConfig:
     """A small run's configuration, slots spelt as on the command line; an experiment's in its own size."""
     given = {o.partition("=")[2] for o in overrides if o.startswith("data=")}
     small = () if GIVEN & given or any(o.startswith("experiment=") for o in overrides) else SMALL
-    return compose([SLOT.sub(r"\1encoding@\2=", override) for override in (*small, *overrides)])
+    return compose(slots_chosen((*small, *overrides)))
 
 
 def checked(*overrides: str) -> DictConfig:

@@ -24,6 +24,7 @@ from relformer.check import check, sweep_faults
 from relformer.config import compose, conf_dir, explain, prepare, read_overrides
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
+from relformer.launched import TORCHRUN, rank_overrides
 from relformer.processes import is_first_rank
 from relformer.redaction import redact_hydra
 from relformer.training.disk import made_writable
@@ -41,6 +42,7 @@ NOISE = (
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*You called `self.log.*",
     ".*lr_scheduler.step.*",
+    ".*returned a view tensor.*",
     ".*WeightAveraging callback with a model that overrides.*",
     ".*barrier\\(\\): using the device under current context.*",
 )
@@ -61,7 +63,7 @@ def launch(arguments: list[str]) -> None:
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     overrides = slots_chosen(parsed.overrides)
-    sys.argv = [sys.argv[0], *flags(parsed), *overrides]
+    sys.argv = [sys.argv[0], *flags(parsed), *overrides, *rank_overrides()]
     prepare(parsed.config_dir)
     OmegaConf.register_new_resolver("run_key", run_key, replace=True)
     config = compose(overrides)
@@ -117,7 +119,7 @@ def asks_only(parsed: Namespace) -> bool:
 
 
 def refuse_torchrun_sweep() -> None:
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if TORCHRUN in os.environ:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
 
 

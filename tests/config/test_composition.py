@@ -19,7 +19,7 @@ SHIPPED = [(group, name) for group in groups() for name in names(group)]
 TOO_LARGE = {("model", "base"), ("model", "big")}
 """Composed only: building them takes too long for a test."""
 ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
-ELSEWHERE |= {("experiment", "multi30k"), ("hardware", "gpu")}
+ELSEWHERE |= {("experiment", "multi30k"), *(("hardware", name) for name in ("gpu", "ddp", "fsdp", "mps", "slurm"))}
 """Composed only: what they name is the user's own, on the hub, or a device that is not here."""
 
 

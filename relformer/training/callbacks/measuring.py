@@ -69,9 +69,7 @@ class Measuring(pl.Callback):
             self.drawn = trainer.global_step
             self.alone(trainer, module, self.draw)
 
-    def alone(
-        self, trainer: Trainer, module: LightningModule, look: Callable[[Trainer, Seq2SeqModule], None]
-    ) -> None:
+    def alone(self, trainer: Trainer, module: LightningModule, look: Callable[[Trainer, Seq2SeqModule], None]) -> None:
         """On rank zero, while all ranks have gathered the weights for it."""
         assert isinstance(module, Seq2SeqModule)
         with timed(module), whole(module):

@@ -228,8 +228,8 @@ def model_options(config: DictConfig) -> ModelOptions:
 def refuse_too_large(options: ModelOptions) -> None:
     """Raises UserError where the weights of the layers alone would fill this machine's memory."""
     width, feedforward = options.width, 2 * options.width * options.feedforward
-    weights = options.encoder_layers * (4 * width**2 + feedforward)
-    weights += options.decoder_layers * (8 * width**2 + feedforward)
+    encoder, decoder = options.own_layers
+    weights = encoder * (4 * width**2 + feedforward) + decoder * (8 * width**2 + feedforward)
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 4 * weights > room:
         raise UserError(

@@ -20,6 +20,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
+       relformer sweep status FOLDER        the jobs of a sweep: which finished, run, failed or wait
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
        relformer benchmark KIND [options]   what an encoding costs here: attention, step, decode, loss or epoch
@@ -147,6 +148,12 @@ def compare(arguments: list[str]) -> None:
     compare_command(arguments)
 
 
+def sweep(arguments: list[str]) -> None:
+    from relformer.sweeps.status import sweep_command
+
+    sweep_command(arguments)
+
+
 def figure(arguments: list[str]) -> None:
     from relformer.evaluation.figure import figure_command
 
@@ -215,6 +222,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "data": data,
     "report": report,
     "compare": compare,
+    "sweep": sweep,
     "figure": figure,
     "probe": probe,
     "benchmark": benchmark,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ USERS_FAULTS = ("MisconfigurationException", "InstantiationException")
 """What Lightning and Hydra raise for options and paths that they do not know."""
 SEARCH_PATH = "hydra.searchpath"
 SLOTS = ("encoding", "decoder_encoding", "cross_encoding")
+ABSENT = ("decoder_encoding", "experiment", "sweep")
+"""Groups of which nothing need be chosen."""
+SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 
 
 def prepare(config_dir: str | None = None) -> None:
@@ -72,6 +75,12 @@ def prepare(config_dir: str | None = None) -> None:
 
     if folders:
         Plugins.instance().register(UserConfigs)
+
+
+def slots_chosen(overrides: Sequence[str]) -> list[str]:
+    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name."""
+    chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
+    return ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in chosen]
 
 
 def compose(overrides: list[str]) -> DictConfig:
@@ -132,14 +141,14 @@ def check_choice(override: Override, options: list[str]) -> None:
     group, value = override.key_or_group, override.value()
     slot = override.package or group
     if override.is_delete():
-        if slot in ("decoder_encoding", "experiment") and (value is None or value in options):
+        if slot in ABSENT and (value is None or value in options):
             return
-        if slot in ("decoder_encoding", "experiment"):
+        if slot in ABSENT:
             raise UserError(f"{override.input_line!r} would leave out what is not there; write ~{slot}")
         raise UserError(f"~{slot} would leave a run without {slot}; choose one of {', '.join(options)}")
     if value is None and group == "encoding":
         raise UserError(f"{slot}=null is not an encoding; did you mean {slot}=none?")
-    if value is None and slot != "experiment":
+    if value is None and slot not in ABSENT:
         raise UserError(f"{slot}=null would leave a run without {slot}; choose one of {', '.join(options)}")
     chosen = value.list if isinstance(value, ChoiceSweep) else [value]
     for name in (each for choice in chosen for each in (choice if isinstance(choice, list) else [choice])):

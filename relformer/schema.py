@@ -73,12 +73,22 @@ class SlotOptions:
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """`objective`: the figure that a sweep with a search minimises or maximises, of the checkpoint that runs report.
-    `tune_on_test` allows one of a test set, which every comparison then says. `learning_rates` are tried first, with
-    `tuning_seeds`, for every encoding of the sweep, which is then run with the one that it does best with."""
+    """`runs`: lines of overrides, each for a run of its own, as a list or as the path of a file. `n`: so many seeds,
+    from `seed` on. `trials`: how many runs a search makes (`search_seed` is its own), by what it minimises (a loss) or
+    maximises: `objective`, of the checkpoint that runs report. `tune_on_test` allows one of a test set, which every
+    comparison then says. `at_once`: how many jobs run side by side. `cluster`: `slurm`, or submitit's `local`, gets the
+    jobs, `submit` are submitit's own options. `learning_rates` are tried first, with `tuning_seeds`, for every encoding
+    of the sweep, which is then run with the one that it does best with."""
 
+    runs: Any = None
+    n: int | None = None
+    trials: int | None = None
+    search_seed: int = 0
     objective: str = "val/iid/loss"
     tune_on_test: bool = False
+    at_once: int = 1
+    cluster: str | None = None
+    submit: Any = None
     learning_rates: list[float] | None = None
     tuning_seeds: list[int] | None = None
 

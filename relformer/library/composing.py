@@ -23,8 +23,8 @@ def compose(overrides: Sequence[str] = (), *, checked: bool = False, config_dir:
 
     from relformer.check import check
     from relformer.config import compose as composed
-    from relformer.config import prepare
-    from relformer.training.launch import refuse_sweep, slots_chosen
+    from relformer.config import prepare, slots_chosen
+    from relformer.training.launch import refuse_sweep
 
     prepare(config_dir)
     chosen = slots_chosen(overrides)

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from relformer.check import check, sweep_faults
-from relformer.config import compose, conf_dir, explain, prepare, read_overrides
+from relformer.check import check
+from relformer.config import compose, conf_dir, prepare, read_overrides, slots_chosen
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
-from relformer.launched import TORCHRUN, rank_overrides
+from relformer.launched import rank_overrides
 from relformer.processes import is_first_rank
 from relformer.redaction import redact_hydra
+from relformer.sweeps.command import refuse_alone, run_sweep
+from relformer.sweeps.job import run_key
 from relformer.training.disk import made_writable
 from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import keep_match, matching_overrides
 from relformer.training.resume import refuse_occupied, where_to_start
-from relformer.training.sweep import IN_JOB, run_job, run_key, summarise_sweep
-from relformer.training.tuning import tuned_sweeps
 
-SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 NOISE = (
     ".*does not have many workers.*",
     ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
@@ -71,20 +65,10 @@ def launch(arguments: list[str]) -> None:
         entry()
         return
     if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
-        refuse_torchrun_sweep()
-        for fault in sweep_faults(config):
-            raise fault
-        if not parsed.multirun:
-            sys.argv.insert(1, "--multirun")  # an experiment that is a sweep; Hydra takes lists with the flag alone
-        tunes = config.sweep.learning_rates is not None
-        sweeps = tuned_sweeps(config, overrides, sweep) if tunes else [[]]
-        try:
-            sweep_each(sweeps)
-        finally:
-            summarise_sweep(Path(config.hydra.sweep.dir))
+        run_sweep(config, [flag for flag in flags(parsed) if flag not in ("--multirun", "-m")], overrides)
     else:
         refuse_sweep(overrides)
-        refuse_tuning(config)
+        refuse_alone(config)
         quiet()
         check(config)
         asked = config
@@ -106,59 +90,16 @@ def launch(arguments: list[str]) -> None:
                 lock.release()
 
 
-def slots_chosen(overrides: Sequence[str]) -> list[str]:
-    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name."""
-    chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
-    return ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in chosen]
-
-
 def asks_only(parsed: Namespace) -> bool:
     """Whether a flag asks Hydra to print something instead of running."""
     names = ("help", "hydra_help", "version", "cfg", "info", "shell_completion")
     return any(getattr(parsed, name, None) for name in names)
 
 
-def refuse_torchrun_sweep() -> None:
-    if TORCHRUN in os.environ:
-        raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
-
-
 def refuse_sweep(overrides: list[str]) -> None:
     for override in read_overrides(overrides):
         if override.is_sweep_override():
             raise UserError(f"{override.input_line} lists several values: add -m to run them all, or choose one")
-
-
-def refuse_tuning(config: DictConfig) -> None:
-    if config.sweep.learning_rates is not None and IN_JOB not in os.environ:
-        raise UserError("sweep.learning_rates is tried by a sweep: add -m, or leave it out (sweep.learning_rates=null)")
-
-
-def sweep(more: Sequence[str] = ()) -> None:
-    """Hydra's sweep of the command line with more overrides, which win."""
-    before = list(sys.argv)
-    sys.argv += more
-    try:
-        entry()
-    except (ConfigCompositionException, OmegaConfBaseException) as error:
-        raise UserError(
-            f"a job of the sweep can't be composed: {explain(error)}\n  every combination must be a run; "
-            "sweep what only one encoding has with that encoding alone"
-        ) from None
-    finally:
-        sys.argv[:] = before
-
-
-def sweep_each(sweeps: list[list[str]]) -> None:
-    """One after another; one with failed jobs stops no other."""
-    faults: list[str] = []
-    for more in sweeps:
-        try:
-            sweep(more)
-        except UserError as fault:
-            faults.append(str(fault))
-    if faults:
-        raise UserError("\nerror: ".join(faults))
 
 
 def prepare_directory(config: DictConfig) -> RunLock:
@@ -207,22 +148,11 @@ def flags(parsed: Namespace) -> list[str]:
     return found
 
 
-def carried_flags() -> list[str]:
-    """The flags a sweep hands to its jobs: all but the one that made it a sweep."""
-    end = next((n for n, a in enumerate(sys.argv[1:], 1) if "=" in a), len(sys.argv))
-    return [flag for flag in sys.argv[1:end] if flag not in ("--multirun", "-m")]
-
-
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
 def entry(config: DictConfig) -> Any:
     job = HydraConfig.get()
     if is_first_rank():
         redact_hydra(Path(job.runtime.output_dir))
-    if job.mode == RunMode.MULTIRUN:
-        redact_hydra(Path(job.sweep.dir))
-        if IN_JOB in os.environ:
-            raise UserError("a job of a sweep can't start a sweep")
-        return run_job(carried_flags(), config)
     from relformer.training.run import train
 
     OmegaConf.set_readonly(config, True)

@@ -67,6 +67,15 @@ def refuse_running(directory: Path) -> None:
         os.close(handle)
 
 
+def is_held(directory: Path) -> bool:
+    """Whether a process that lives holds the lock of a directory."""
+    try:
+        refuse_running(directory)
+    except UserError:
+        return True
+    return False
+
+
 def locked(handle: int, path: Path) -> bool:
     """Whether there is a lock now; not on a file system that has none.
 

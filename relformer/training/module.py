@@ -16,8 +16,9 @@ from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import BOS, EOS, PAD, restored_pair
 from relformer.decoding import DecodingOptions
 from relformer.encodings.parameters import seed_of
+from relformer.evaluation.gathered import Outcomes
 from relformer.evaluation.generation import Generator, Output, gathered, texts_of
-from relformer.evaluation.outcomes import Outcomes, judge
+from relformer.evaluation.outcomes import judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.faults import reached
@@ -52,9 +53,9 @@ class Seq2SeqModule(pl.LightningModule):
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
 
     def configure_model(self) -> None:
-        """Shares the weights out where the strategy does; before that they are whole, on the CPU of each rank."""
-        strategy = self.trainer.strategy
-        if isinstance(strategy, FullySharded):
+        """Shares the weights out where the strategy does; before that they are whole, on the CPU of each rank, and a
+        checkpoint that is opened has no Trainer at all."""
+        if self._trainer is not None and isinstance(strategy := self._trainer.strategy, FullySharded):
             strategy.shard(self)
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from relformer.errors import UserError
+from relformer.sweeps.job import objective, run_key
 from relformer.training.launch import launch
-from relformer.training.sweep import objective, run_key
 from tests.cli.runs import TINY, metrics, relformer, run_directories
 from tests.config.composed import composed
 

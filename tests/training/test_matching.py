@@ -10,9 +10,9 @@ import relformer.training.launch
 from relformer.config import SLOTS, plain
 from relformer.data.corpus import build_corpus
 from relformer.errors import UserError
+from relformer.sweeps.job import run_key
 from relformer.training.launch import launch
 from relformer.training.matching import built, flops, matching_overrides, training_batches
-from relformer.training.sweep import run_key
 from tests.config.composed import SMALL, composed
 
 PARTS = ("seed", "model", *SLOTS)

@@ -4,7 +4,7 @@ import errno
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -209,3 +209,14 @@ def test_leftovers_of_the_dead_are_removed_and_nothing_else(tmp_path: Path) -> N
     with replacing(tmp_path / "a.json") as temporary:
         assert files.TEMPORARY.fullmatch(temporary.name)
         temporary.write_text("")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_file_is_damaged(run: Path, make: Callable[[Path], None]) -> None:
+    """A pipe would be waited for."""
+    last = run / "checkpoints" / "last.ckpt"
+    last.unlink()
+    make(last)
+    with pytest.raises(UserError, match=r"last.ckpt is damaged: it is no regular file; .*best.ckpt .* is good"):
+        refuse_damaged(last)
+    assert where_to_start("auto", run).checkpoint == run / "checkpoints" / "best.ckpt"

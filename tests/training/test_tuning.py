@@ -12,9 +12,9 @@ import pytest
 from relformer.config import compose
 from relformer.errors import UserError
 from relformer.evaluation.tuned import read_record
+from relformer.sweeps.job import FINISHED, run_key
+from relformer.sweeps.tuning import combinations, tuned_sweeps
 from relformer.training.launch import launch
-from relformer.training.sweep import FINISHED, run_key
-from relformer.training.tuning import combinations, tuned_sweeps
 from tests.config.composed import SMALL, composed
 
 RATES = "sweep.learning_rates=[0.004,0.001]"

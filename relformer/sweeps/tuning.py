@@ -15,18 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from hydra import initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
-from relformer.config import compose, conf_dir
+from relformer.config import compose
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.groups import TUNING
 from relformer.evaluation.tuned import OBJECTIVE, RECORD, Tuned, read_record, tuning_key
 from relformer.files import write_json
-from relformer.training.sweep import FINISHED, forget_jobs, objective, run_key
+from relformer.sweeps.job import FINISHED, objective, run_key
+from relformer.sweeps.planning import combined, is_hydra
 
 RATE = "optimizer.lr"
 Swept = Callable[[Sequence[str]], None]
@@ -62,13 +59,10 @@ def tuned_sweeps(config: DictConfig, overrides: list[str], sweep: Swept) -> list
             raise OptionError("tuning_seeds", seeds, rule, "sweep")
     keys = [job_keys(each, overrides, rates, seeds) for each in found]
     directory = Path(config.hydra.sweep.dir)
-    plans = [Tuned(without_sweep(each.overrides), rates, seeds, []) for each in found]
+    plans = [Tuned(each.overrides, rates, seeds, []) for each in found]
     write_record(directory, plans)
     print(f"tuning      {len(found)} x {RATE}={listed(rates)} x seed={listed(seeds)}, by {OBJECTIVE}")
-    try:
-        sweep([f"{RATE}={listed(rates)}", f"seed={listed(seeds)}", f'hydra.sweep.dir="{directory / TUNING}"'])
-    finally:
-        forget_jobs()
+    sweep([f"{RATE}={listed(rates)}", f"seed={listed(seeds)}", f'hydra.sweep.dir="{directory / TUNING}"'])
     runs = {path.read_text(encoding="utf-8").strip(): path.parent for path in directory.glob(f"{TUNING}/**/{FINISHED}")}
     done = [chosen(plan, mine, runs, str(each)) for plan, mine, each in zip(plans, keys, found, strict=True)]
     write_record(directory, done)
@@ -95,8 +89,6 @@ def planned(config: DictConfig, overrides: list[str]) -> tuple[list[float], list
         raise OptionError("objective", config.sweep.objective, rule, "sweep")
     if "lr" not in config.optimizer:
         raise UserError(f"optimizer {config.optimizer.get('_target_')} has no option lr to tune")
-    if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
-        raise UserError(f"sweep.learning_rates makes a grid and can't go with {config.hydra.sweeper._target_}")
     params = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
     if given := [each for each in (*params, *overrides) if each.lstrip("+~").startswith(f"{RATE}=")]:
         raise UserError(f"{given[0]} and sweep.learning_rates both set the learning rate; leave out one")
@@ -105,13 +97,8 @@ def planned(config: DictConfig, overrides: list[str]) -> tuple[list[float], list
 
 def combinations(config: DictConfig, overrides: list[str]) -> list[Combination]:
     """Of the lists on the command line and of the experiment, as Hydra makes them, in its order."""
-    lists = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
-    lists += [each for each in overrides if not is_hydra(each)]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-        (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides(lists), None)
     found: dict[tuple[str, ...], list[int]] = {}
-    for job in jobs:
+    for job in combined(config, overrides):
         seed = next((each.removeprefix("seed=") for each in job if each.startswith("seed=")), str(config.seed))
         if not seed.removeprefix("-").isdecimal():
             raise UserError(f"seed: {seed!r} is not an integer")
@@ -132,10 +119,6 @@ def job_keys(combination: Combination, overrides: list[str], rates: list[float],
             config.seed = seed
             found[-1].append(run_key(_root_=config))
     return found
-
-
-def is_hydra(override: str) -> bool:
-    return override.lstrip("+~").startswith("hydra.")
 
 
 def chosen(plan: Tuned, keys: list[list[str]], runs: dict[str, Path], name: str) -> Tuned:
@@ -166,10 +149,6 @@ def write_record(directory: Path, new: list[Tuned]) -> None:
 def replaces(new: Tuned, old: Tuned) -> bool:
     same = new.key == old.key if old.key else new.overrides == old.overrides
     return same and (new.rates, new.seeds) == (old.rates, old.seeds)
-
-
-def without_sweep(overrides: Sequence[str]) -> list[str]:
-    return [each for each in overrides if not each.startswith("sweep.")]
 
 
 def listed(values: Sequence[float]) -> str:

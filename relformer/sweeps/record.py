@@ -1,0 +1,55 @@
+"""What a sweep is made of, `sweep.json` in its directory: written before the first job starts, and whenever one starts
+or ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from relformer.errors import UserError
+from relformer.files import write_json
+from relformer.redaction import redact
+from relformer.sweeps.job import Job, read_job, stored
+
+RECORD = "sweep.json"
+
+
+class Record:
+    """The jobs of the sweep in `home`, with those of earlier commands that had the same directory."""
+
+    def __init__(self, home: Path, jobs: Iterable[Job] = ()) -> None:
+        self.home = home
+        self.jobs = list(jobs)
+        mine = {job.directory.resolve() for job in self.jobs}
+        self.earlier = [job for job in read_record(home) if job.directory.resolve() not in mine]
+
+    def add(self, job: Job) -> None:
+        """Another job, as a search finds it."""
+        self.jobs.append(job)
+        self.earlier = [each for each in self.earlier if each.directory.resolve() != job.directory.resolve()]
+        self.write()
+
+    def write(self) -> None:
+        jobs = [stored(job, self.home) for job in (*self.earlier, *self.jobs)]
+        write_json(self.home / RECORD, {"jobs": redact(jobs)})
+
+
+def read_record(home: Path) -> list[Job]:
+    """The jobs recorded in a sweep's directory; none where no sweep was.
+
+    Raises:
+        UserError: the file is not what a sweep writes.
+    """
+    path = home / RECORD
+    if not path.exists():
+        return []
+    try:
+        return [read_job(each, home) for each in json.loads(path.read_text(encoding="utf-8"))["jobs"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not the record of a sweep ({type(error).__name__}: {error}); remove it") from None
+
+
+def records_below(folder: Path) -> Sequence[Path]:
+    """The directories of sweeps at or below a folder."""
+    return sorted(path.parent for path in folder.glob(f"**/{RECORD}"))

@@ -23,6 +23,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
+       relformer published [RUNS] [out=F]   figures of papers beside those of our runs, as Markdown
        relformer sweep status FOLDER        the jobs of a sweep: which finished, run, failed or wait
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
@@ -157,6 +158,12 @@ def compare(arguments: list[str]) -> None:
     compare_command(arguments)
 
 
+def published(arguments: list[str]) -> None:
+    from relformer.published.command import published_command
+
+    published_command(arguments)
+
+
 def sweep(arguments: list[str]) -> None:
     with ending_at_once():
         from relformer.sweeps.status import sweep_command
@@ -236,6 +243,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "data": data,
     "report": report,
     "compare": compare,
+    "published": published,
     "sweep": sweep,
     "figure": figure,
     "probe": probe,

@@ -18,8 +18,9 @@ from tests.config.composed import GIVEN, SMALL, checked, composed, groups, names
 SHIPPED = [(group, name) for group in groups() for name in names(group)]
 TOO_LARGE = {("model", "base"), ("model", "big")}
 """Composed only: building them takes too long for a test."""
+GPUS = ("gpu", "ddp", "fsdp", "mps", "slurm")
 ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
-ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardware", "gpu")}
+ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardware", name) for name in GPUS}
 """Composed only: what they name is the user's own, on the hub, a device that is not here, or large."""
 EXPERIMENTS = [
     *(pytest.param((name,), id=name) for name in names("experiment")),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from relformer.errors import UserError
 from relformer.faults import VARIABLE, arm
+from relformer.files import FULL
 from relformer.processes import end_with_launcher
 from relformer.training.signals import ending_at_once, signals
 
@@ -64,6 +65,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        fail(f"{error.filename or 'a file'} can't be written: {error.strerror}; make room, then try again", 1)
 
 
 def flush_denormals() -> None:

@@ -21,6 +21,8 @@ logger = logging.getLogger("relformer")
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 TRANSIENT = (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 """Errors of a network's file system that pass."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a disk that takes nothing more."""
 PAUSES = (0.1, 0.3, 1.0, 3.0)
 """Seconds between the tries to rename a file; then it has failed."""
 TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp(\..+)?")
@@ -40,6 +42,10 @@ def replacing(path: Path, step: int | None = None) -> Iterator[Path]:
         rename(temporary, path, step)
         with suppress(OSError):  # not every file system syncs a folder
             sync(path.parent)
+    except OSError as error:
+        if error.errno in FULL:  # a write to an open file does not say which it was
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

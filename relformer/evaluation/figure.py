@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def inches(text: str) -> float:
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure in the format that the file's name says."""
-    with rc_context(EMBEDDED), replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:])
+    content = BytesIO()
+    with rc_context(EMBEDDED):
+        figure.savefig(content, format=path.suffix[1:])
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.getvalue())
     print(f"written     {path}")
     return path

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import save_model
+from torch.nn import Module
 
 from relformer import __version__
 from relformer.errors import UserError
@@ -36,7 +39,7 @@ def write_parts(trained: TrainedRun, folder: Path, name: str, usage: str = "") -
     config = {**trained.module.config, **{key: trained.content[key] for key in ("decoding", "eval")}}
     states = config.pop("vocabulary")
     with replacing(folder / WEIGHTS) as temporary:
-        save_model(trained.module.model, str(temporary))
+        save_weights(trained.module.model, temporary)
     settings = {
         "relformer_export": VERSION,
         "relformer": __version__,
@@ -48,6 +51,16 @@ def write_parts(trained: TrainedRun, folder: Path, name: str, usage: str = "") -
     write_json(folder / SETTINGS, settings)
     shutil.copymode(folder / SETTINGS, folder / WEIGHTS)  # safetensors makes a file of the owner's alone
     write_text(folder / "README.md", model_card(trained, settings, name, usage))
+
+
+def save_weights(model: Module, path: Path) -> None:
+    """Raises OSError where the disk does not take them; safetensors says so in an error of its own, in words."""
+    try:
+        save_model(model, str(path))
+    except SafetensorError as error:
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+        raise
 
 
 @contextmanager

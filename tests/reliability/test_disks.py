@@ -3,6 +3,8 @@
 import csv
 import errno
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from relformer.cli import main
 from relformer.errors import UserError
 from relformer.training import disk as disk_module
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
@@ -134,3 +137,33 @@ def test_only_the_disk_is_spared(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1
     with pytest.raises(ValueError), spared("a figure"):
         raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (("evaluate", "{run}", "data.examples_per_length=1"), "evaluations/"),
+        (("export", "{run}", "to={disk}/out"), "out/model.safetensors"),
+        (("compare", "{run}", "html={disk}/x.html"), "x.html"),
+        (("figure", "curve", "{run}", "out={disk}/x.pdf"), "x.pdf"),
+    ],
+)
+def test_a_command_on_a_full_disk_says_so_and_leaves_nothing(
+    disk: Path,  # noqa: F811
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    written: str,
+) -> None:
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    (run / "evaluations").symlink_to(disk)
+    filler = fill(disk)
+    monkeypatch.setattr(sys, "argv", ["relformer", *(each.format(run=run, disk=disk) for each in arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert end.value.code == 1 and error.startswith("error: ") and written.partition("/")[2] in error
+    assert error.endswith("can't be written: No space left on device; make room, then try again")
+    assert [path for path in disk.rglob("*") if path.is_file()] == [filler]

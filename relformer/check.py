@@ -18,6 +18,7 @@ from relformer.config import SLOTS, conf_dir, explain, instantiate, plain
 from relformer.data.corpus import check_corpus, common_options
 from relformer.data.encoded import Corpus
 from relformer.decoding import DecodingOptions
+from relformer.devices import device_faults
 from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
@@ -91,7 +92,7 @@ def _check(config: DictConfig) -> None:
             faults.append(said)
         return None
 
-    faults += map(str, (*root_faults(config), *trainer_faults(config)))
+    faults += map(str, (*root_faults(config), *trainer_faults(config), *device_faults(config)))
     attempt(partial(check_optimizer, config))
     attempt(lambda: DecodingOptions(**plain(config, "decoding")["decoding"]))
     attempt(lambda: LossOptions(**plain(config, "loss")["loss"]))
@@ -138,9 +139,6 @@ def root_faults(config: DictConfig) -> Iterator[UserError]:
     if config.resume not in (None, "auto") and not (isinstance(config.resume, str) and Path(config.resume).is_file()):
         yield UserError(f"resume={config.resume} is not a file; give the path of a checkpoint, auto, or null")
     yield from sweep_faults(config)
-    threads = config.hardware.threads
-    if threads is not None and threads < 1:
-        yield OptionError("threads", threads, "must be at least 1, or null for a share of the cores", "hardware")
     yield from reliability_faults(config)
     if config.eval.generate_batches < 0:
         yield OptionError("generate_batches", config.eval.generate_batches, "must be 0 or more", "eval")
@@ -202,15 +200,6 @@ def trainer_faults(config: DictConfig) -> Iterator[UserError]:
     epochs = trainer.max_epochs
     if epochs is not None and not (type(epochs) in (int, float) and epochs > 0):
         yield OptionError("max_epochs", epochs, "must be a positive number, or null to count max_steps", "trainer")
-    devices, size = trainer.devices, config.data.batch_size
-    if not (devices == "auto" or isinstance(devices, ListConfig) or (isinstance(devices, int) and devices >= 1)):
-        yield OptionError("devices", devices, "is not a number of devices, a list of them, or auto", "trainer")
-    elif isinstance(trainer.num_nodes, int):
-        each = devices if isinstance(devices, int) else len(devices) if isinstance(devices, ListConfig) else 1
-        total = trainer.num_nodes * each
-        if size is not None and total > size:
-            rule = f"is smaller than the {total} devices that share it; it is the batch of all devices together"
-            yield OptionError("batch_size", size, rule, "data")
 
 
 def check_optimizer(config: DictConfig) -> None:
@@ -239,8 +228,8 @@ def model_options(config: DictConfig) -> ModelOptions:
 def refuse_too_large(options: ModelOptions) -> None:
     """Raises UserError where the weights of the layers alone would fill this machine's memory."""
     width, feedforward = options.width, 2 * options.width * options.feedforward
-    weights = options.encoder_layers * (4 * width**2 + feedforward)
-    weights += options.decoder_layers * (8 * width**2 + feedforward)
+    encoder, decoder = options.own_layers
+    weights = encoder * (4 * width**2 + feedforward) + decoder * (8 * width**2 + feedforward)
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 4 * weights > room:
         raise UserError(

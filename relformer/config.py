@@ -5,10 +5,8 @@ Hydra composes twice: here first, so that a wrong configuration ends in one clea
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from relformer.errors import UserError
+from relformer.launched import count, run_stamp
 from relformer.names import path_element
 from relformer.presets import conf_dir as conf_dir
 from relformer.registry import did_you_mean, load_plugins
@@ -49,32 +48,6 @@ ABSENT = ("decoder_encoding", "experiment", "sweep")
 SLOT = re.compile(r"^(\+*)(decoder_encoding|cross_encoding)=")
 
 
-def run_stamp(restarts: bool) -> str:
-    """One directory name for all ranks and restarts of a job: SLURM's or torchrun's id, else the time and the process.
-
-    Args:
-        restarts: of one task of SLURM too, where another run of the same job must not meet this one.
-    """
-    if (restarts and "SLURM_JOB_ID" in os.environ) or int(os.environ.get("SLURM_NTASKS", "1")) > 1:
-        return os.environ["SLURM_JOB_ID"]
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ.get("TORCHELASTIC_RUN_ID")) not in (
-        None,
-        "none",
-    ):
-        return str(job)
-    process = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else os.getpid()
-    return time.strftime("%Y%m%d-%H%M%S", time.localtime(started(process))) + f"-{process}"
-
-
-def started(process: int) -> float:
-    """When a process started (seconds since the epoch), so that ranks of one launcher agree; now where it can't be
-    told."""
-    try:
-        return os.stat(f"/proc/{process}").st_ctime
-    except OSError:
-        return time.time()
-
-
 def prepare(config_dir: str | None = None) -> None:
     """Plugins, schemas, resolvers, and the folders of other people's YAML: once a process, before composing.
 
@@ -89,6 +62,7 @@ def prepare(config_dir: str | None = None) -> None:
     packages = sorted({module.split(".")[0] for module in load_plugins()})
     register_schemas()
     OmegaConf.register_new_resolver("path_element", path_element, replace=True)
+    OmegaConf.register_new_resolver("launched", count, replace=True)
     OmegaConf.register_new_resolver("run_stamp", run_stamp, use_cache=True, replace=True)
     folders = [Path(place) / "conf" for name in packages for place in getattr(sys.modules[name], "__path__", ())]
     folders += [Path(config_dir).resolve()] if config_dir else []

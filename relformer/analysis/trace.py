@@ -52,34 +52,33 @@ def trace_calls(model: Seq2Seq, source: Tensor, target: Tensor) -> list[Traced]:
     """Every call of a teacher-forced pass over one sentence pair, source (1, S) and target from BOS on (1, T), by the
     dense kernel and in float32."""
     calls: list[tuple[Role, int, Call]] = []
-    inputs: dict[nn.Module, Tensor] = {}
+    inputs: list[tuple[Attention, Tensor]] = []
     memory: list[Tensor] = []
 
     def keep_input(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        inputs[module] = arguments[0]
+        assert isinstance(module, Attention)
+        inputs.append((module, arguments[0]))
 
     def keep_memory(module: nn.Module, arguments: tuple[Any, ...], encoded: Any) -> None:
         memory.append(encoded.states)
 
-    found = {(role, number): attention for role, number, attention in attentions(model)}
-    hooks = [attention.register_forward_pre_hook(keep_input) for attention in found.values()]
+    found = {attention for _, _, attention in attentions(model)}
+    hooks = [attention.register_forward_pre_hook(keep_input) for attention in found]
     hooks.append(model.encoder.register_forward_hook(keep_memory))
     try:
         with still(model), densely(model), watch(model, lambda *seen: calls.append(seen)):
             model(source, target)
             return [
-                taken_apart(role, number, call, content(found[role, number], inputs, memory[0], role, call))
-                for role, number, call in calls
+                taken_apart(role, number, call, content(attention, x, memory[0] if role == "cross" else x, call))
+                for (role, number, call), (attention, x) in zip(calls, inputs, strict=True)
             ]
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def content(attention: Attention, inputs: dict[nn.Module, Tensor], memory: Tensor, role: Role, call: Call) -> Tensor:
+def content(attention: Attention, x: Tensor, y: Tensor, call: Call) -> Tensor:
     """(B, H, Q, K): the scaled product of what the projections make of x and y alone."""
-    x = inputs[attention]
-    y = memory if role == "cross" else x
     return attention.split(attention.query(x)) @ attention.split(attention.key(y)).mT * call.scale
 
 

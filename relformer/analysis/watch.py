@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from itertools import cycle
 
 import torch
 
@@ -28,10 +28,19 @@ def attentions(model: Seq2Seq) -> Iterator[tuple[Role, int, Attention]]:
 
 @contextmanager
 def watch(model: Seq2Seq, see: See) -> Iterator[None]:
-    """Within this, `see` is shown every attention call."""
+    """Within this, `see` is shown every attention call of whole passes. A layer that the stack shares is called once
+    for each of its places, in their order."""
+    places: dict[Attention, list[tuple[Role, int]]] = {}
+    for role, number, attention in attentions(model):
+        places.setdefault(attention, []).append((role, number))
+
+    def observer(of: list[tuple[Role, int]]) -> Callable[[Call], None]:
+        place = cycle(of)
+        return lambda call: see(*next(place), call)
+
     try:
-        for role, number, attention in attentions(model):
-            attention.observer = partial(see, role, number)
+        for attention, of in places.items():
+            attention.observer = observer(of)
         yield
     finally:
         for _, _, attention in attentions(model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import TypeVar
 
 import lightning.pytorch as pl
@@ -51,7 +53,7 @@ class DataModule(pl.LightningDataModule):
         return [self.loader(each, EvaluationPlans(each, size, self.share, budget, frame)) for each in sets]
 
     def loader(self, examples: EncodedSet, plans: TrainingPlans | EvaluationPlans) -> DataLoader[Batch]:
-        return DataLoader(
+        return TimedLoader(
             Batches(examples, self.options.frame),
             batch_size=None,
             sampler=plans,
@@ -61,6 +63,22 @@ class DataModule(pl.LightningDataModule):
             timeout=self.timeout if self.options.workers else 0,
             worker_init_fn=follow,
         )
+
+
+class TimedLoader(DataLoader[Batch]):
+    """`waited` are the seconds that the next batch took to come, all together."""
+
+    waited = 0.0
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
+        batches = super().__iter__()
+        while True:
+            began = time.perf_counter()
+            batch = next(batches, None)
+            self.waited += time.perf_counter() - began
+            if batch is None:
+                return
+            yield batch
 
 
 def same(batch: T) -> T:

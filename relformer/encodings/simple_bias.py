@@ -2,7 +2,8 @@
 
     score(i, j) += W[clip(j - i, -(M - 1), M - 1) + M - 1, h]        M = max_length
 
-`untie_first` gives the first token biases of its own.
+Without `per_head` the heads share one bias a distance, as in Ontanon et al. (2022, arXiv:2108.04378). `untie_first`
+gives the first token biases of its own.
 """
 
 from typing import Literal
@@ -27,13 +28,15 @@ class SimpleBias(DistanceRows, FirstApart):
         max_length: int = 512,
         init: Literal["uniform", "zeros"] = "uniform",
         overflow: Literal["clip", "error"] = "clip",
+        per_head: bool = True,
         untie_first: bool = False,
     ) -> None:
         super().__init__(role, max_length, init, overflow)
-        self.distance_weight = parameter(self.law, self.furthest + 1 + self.future, heads)
+        self.heads = heads
+        self.distance_weight = parameter(self.law, self.furthest + 1 + self.future, heads if per_head else 1)
         if untie_first:
             self.untie(heads, role)
 
     def table(self, distance: Tensor) -> Tensor:
         """Bias by distance i - j: (R,) -> (H, R). Raises LengthError with overflow=error beyond the table."""
-        return precise(self.distance_weight[self.row(distance)]).T
+        return precise(self.distance_weight[self.row(distance)]).T.expand(self.heads, -1)

@@ -130,7 +130,7 @@ def find_runs(paths: Iterable[str]) -> list[Path]:
 
 def runs_below(folder: Path) -> list[Path]:
     """The `metrics.json` of runs, not of their later evaluations, nor of runs that chose options in a sweep below."""
-    found = sorted(folder.glob("**/metrics.json"))
+    found = sorted(path for path in folder.glob("**/metrics.json") if path.is_file())
     found = [path for path in found if "evaluations" not in path.relative_to(folder.parent).parts]
     choosing = [place for place in folder.glob(f"**/{TUNING}.json") if place.with_suffix("").is_dir()]
     return [path for path in found if not any(path.is_relative_to(place.with_suffix("")) for place in choosing)]
@@ -143,7 +143,8 @@ def group_runs(paths: Iterable[Path]) -> list[Group]:
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
             seed = run["config"]["seed"]
-        except (ValueError, KeyError, TypeError) as error:
+            dict(run["checkpoints"][run["checkpoint"]])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             print(f"{path} is left out: it is not a run's metrics.json ({type(error).__name__})", file=sys.stderr)
             continue
         config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}

@@ -24,6 +24,7 @@ from relformer.encodings import PositionalEncoding
 from relformer.errors import OptionError, UserError
 from relformer.export.folder import new_folder, write_parts
 from relformer.model import Seq2Seq, positions_needed
+from relformer.model.attention import Attention
 from relformer.model.cache import Encoded
 from relformer.training.trained import TrainedRun
 
@@ -103,11 +104,14 @@ def export_graphs(trained: TrainedRun, to: Path, length: int) -> Iterator[str]:
 
 def choose_kernels(model: Seq2Seq) -> None:
     """Torch's own attention where it serves the encoding, else the dense kernel: the others are not for export."""
+    served: dict[Attention, list[bool]] = {}
     for role, number, attention in attentions(model):
         slot = model.slots[role]
         encoding = slot.encodings[slot.of_layer[number]]
         assert isinstance(encoding, PositionalEncoding)
-        attention.backend = "sdpa" if sdpa.serves(encoding) else "dense"
+        served.setdefault(attention, []).append(sdpa.serves(encoding))
+    for attention, calls in served.items():
+        attention.backend = "sdpa" if all(calls) else "dense"
 
 
 def graphs(model: Seq2Seq, length: int) -> dict[str, ExportedProgram]:

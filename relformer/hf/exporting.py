@@ -42,6 +42,7 @@ MODEL: dict[str, tuple[Any, ...]] = {
     "embedding_norm": (False,),
     "attention_bias": ("none",),
     "feedforward_bias": (False,),
+    "share_layers": (False,),
 }
 SLOT: dict[str, tuple[Any, ...]] = {
     "name": ("t5",),

@@ -24,7 +24,10 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": 
 class ModelOptions:
     """An encoder-decoder Transformer.
 
-    `head_dim`: channels of a head; null is width / heads, which must then divide. `gelu_tanh` is GELU by tanh
+    `head_dim`: channels of a head; null is width / heads, which must then divide. `share_layers`: the layers of a stack
+    are one, run as often as there are layers (the Universal Transformer of Dehghani et al. 2019, arXiv:1807.03819,
+    without halting or encodings of depth, as in Csordás et al. 2021); its encodings are then shared by the stack too,
+    unless their `share` says otherwise. `gelu_tanh` is GELU by tanh
     (`gelu_new`). `tie`: which of source embedding, target embedding and output layer are one: `inputs` the first two
     (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as they enter (Vaswani et al.),
     its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a norm where they enter,
@@ -36,6 +39,7 @@ class ModelOptions:
     head_dim: int | None = None
     encoder_layers: int = 2
     decoder_layers: int = 2
+    share_layers: bool = False
     feedforward: int = 128
     norm: Literal["pre", "post"] = "pre"
     norm_type: Literal["layer", "rms"] = "layer"
@@ -75,6 +79,11 @@ class ModelOptions:
     def inner_width(self) -> int:
         """Channels of all heads together."""
         return self.heads * self.head_size
+
+    @property
+    def own_layers(self) -> tuple[int, int]:
+        """Layers with weights of their own in the encoder and in the decoder."""
+        return (1, 1) if self.share_layers else (self.encoder_layers, self.decoder_layers)
 
     @property
     def gated(self) -> bool:

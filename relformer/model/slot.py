@@ -102,7 +102,6 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     target = options.get("_target_")
     entry = located(options["name"], target) if target else encodings[options["name"]]
     depth = model.encoder_layers if role == "encoder" else model.decoder_layers
-    share = options.get("share") or entry.cls.published_share(own)  # type: ignore[attr-defined]
     served = served_layers(options.get("layers", "all"), depth, path)
     refuse_role(entry, role, path)
 
@@ -126,6 +125,10 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
 
     first = build(served[0])
     refuse_misplaced(first, options["name"], model, role, options, path)
+    published = entry.cls.published_share(own)  # type: ignore[attr-defined]
+    if model.share_layers and not first.own_layer:
+        published = "stack"  # what is published as a layer's own belongs to the one layer
+    share = options.get("share") or published
     modules = [first] if share == "stack" else [first, *(build(layer) for layer in served[1:])]
     for twin in modules[1:]:
         for name in twin.shared:

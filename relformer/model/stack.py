@@ -56,13 +56,21 @@ class DecoderLayer(nn.Module):
         return self.feedforward_branch(x, self.feedforward)
 
 
+def layers(
+    kind: type[EncoderLayer] | type[DecoderLayer], depth: int, options: ModelOptions, backend: str
+) -> nn.ModuleList:
+    """The layers of a stack; with `model.share_layers` one, as often as it runs: caches go by its place, not by it."""
+    made = [kind(options, backend) for _ in range(1 if options.share_layers else depth)]
+    return nn.ModuleList(made * depth if options.share_layers else made)
+
+
 class Encoder(nn.Module):
     def __init__(self, options: ModelOptions, slot: Slot, backend: str) -> None:
         super().__init__()
         self.slot = slot
         self.dropout = options.dropout
         self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
-        self.layers = nn.ModuleList(EncoderLayer(options, backend) for _ in range(options.encoder_layers))
+        self.layers = layers(EncoderLayer, options.encoder_layers, options, backend)
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
     def forward(self, x: Tensor, tokens: Tensor, padding: Tensor | None, given: Tensor | None = None) -> Encoded:
@@ -87,7 +95,7 @@ class Decoder(nn.Module):
         self.slot, self.cross = slot, cross
         self.dropout = options.dropout
         self.embedding_norm = norm(options) if options.embedding_norm else nn.Identity()
-        self.layers = nn.ModuleList(DecoderLayer(options, backend) for _ in range(options.decoder_layers))
+        self.layers = layers(DecoderLayer, options.decoder_layers, options, backend)
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
     def start(self, encoded: Encoded, planned: int) -> Cache:

@@ -8,6 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from relformer.errors import UserError
 from relformer.redaction import redact
@@ -97,11 +99,11 @@ class Run:
 
 
 def read_run(directory: Path) -> Run:
-    """Raises UserError where there is no log."""
+    """Raises UserError where there is no log, or a file of the run is not what a run writes."""
     log = directory / LOG
-    if not log.exists():
+    if not log.is_file():
         raise UserError(f"{directory} is not a run: it has no {LOG}")
-    metrics = read_json(directory / "metrics.json")
+    metrics = read_metrics(directory / "metrics.json")
     return Run(
         directory,
         directory.parent.name if re.fullmatch(r"\d{8}-\d{6}.*|\d+", directory.name) else directory.name,
@@ -129,9 +131,8 @@ def find_runs(path: Path) -> list[Run]:
 
 def read_log(path: Path) -> Iterator[dict[str, float]]:
     """Rows without their empty cells; a line that a kill cut short is left out."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        for row in reader:
+    with read_as("the log of a run", path), path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
             if None in row or None in row.values():
                 continue
             try:
@@ -140,20 +141,36 @@ def read_log(path: Path) -> Iterator[dict[str, float]]:
                 continue
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
+@contextmanager
+def read_as(what: str, path: Path) -> Iterator[None]:
+    """Name the file that can't be read as what it should be."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error, YAMLError, OmegaConfBaseException) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{path} is not {what} ({type(error).__name__}: {reason}); remove it, or the run") from None
+
+
+def read_metrics(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
         return None
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    with read_as("the metrics.json of a run", path):
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name, figures in content["checkpoints"][content["checkpoint"]].items():
+            if not isinstance(figures, dict | int):
+                raise ValueError(f"{name} holds no figures")
     return content
 
 
 def read_settings(directory: Path, metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     """What was trained, flat: `encoding.name` and so on. Of a run without `.hydra`, from `metrics.json`."""
     stored = directory / ".hydra" / "config.yaml"
-    if not stored.exists():
+    if not stored.is_file():
         return dict(flat((metrics or {}).get("config") or {}))
-    config = OmegaConf.create(without_environment(OmegaConf.to_container(OmegaConf.load(stored))))
-    assert isinstance(config, DictConfig)
+    with read_as("the configuration of a run", stored):
+        config = OmegaConf.create(without_environment(OmegaConf.to_container(OmegaConf.load(stored))))
+        if not isinstance(config, DictConfig):
+            raise TypeError("it is a list")
     for name in ELSEWHERE:
         config.pop(name, None)
     try:

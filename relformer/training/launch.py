@@ -19,6 +19,7 @@ from relformer.check import check
 from relformer.config import compose, conf_dir, prepare, read_overrides, slots_chosen
 from relformer.errors import UserError
 from relformer.files import remove_leftovers
+from relformer.launched import rank_overrides
 from relformer.processes import is_first_rank
 from relformer.redaction import redact_hydra
 from relformer.sweeps.command import refuse_alone, run_sweep
@@ -35,6 +36,8 @@ NOISE = (
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*You called `self.log.*",
     ".*lr_scheduler.step.*",
+    ".*returned a view tensor.*",
+    ".*WeightAveraging callback with a model that overrides.*",
     ".*barrier\\(\\): using the device under current context.*",
 )
 
@@ -54,7 +57,7 @@ def launch(arguments: list[str]) -> None:
     """
     parsed = get_args_parser().parse_intermixed_args(arguments)
     overrides = slots_chosen(parsed.overrides)
-    sys.argv = [sys.argv[0], *flags(parsed), *overrides]
+    sys.argv = [sys.argv[0], *flags(parsed), *overrides, *rank_overrides()]
     prepare(parsed.config_dir)
     OmegaConf.register_new_resolver("run_key", run_key, replace=True)
     config = compose(overrides)

@@ -56,7 +56,7 @@ def by_parameters(config: DictConfig, corpus: Corpus) -> tuple[str, str]:
     options = ModelOptions(**plain(config, "model")["model"])
     model = built(plain(config, "seed", "model", "attention", *SLOTS), corpus)
     biases = (1 + options.gated) * options.feedforward_bias
-    each = (options.encoder_layers + options.decoder_layers) * ((2 + options.gated) * options.width + biases)
+    each = sum(options.own_layers) * ((2 + options.gated) * options.width + biases)
     extra, total = model.position_parameters(), sum(p.numel() for p in model.parameters())
     narrower = options.feedforward - round(extra / each)
     if narrower < 1:

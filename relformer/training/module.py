@@ -16,14 +16,16 @@ from relformer.data.encoded import Corpus
 from relformer.data.vocabulary import BOS, EOS, PAD, restored_pair
 from relformer.decoding import DecodingOptions
 from relformer.encodings.parameters import seed_of
+from relformer.evaluation.gathered import Outcomes
 from relformer.evaluation.generation import Generator, Output, gathered, texts_of
-from relformer.evaluation.outcomes import Outcomes, judge
+from relformer.evaluation.outcomes import judge
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.faults import reached
 from relformer.model import build_model
 from relformer.training.loss import LossOptions, summed_loss
 from relformer.training.schedulers import schedule
+from relformer.training.sharding import FullySharded, whole_model
 
 
 class Seq2SeqModule(pl.LightningModule):
@@ -49,6 +51,12 @@ class Seq2SeqModule(pl.LightningModule):
         """Whether to decode whole sets, as at the end of a run; else `eval.generate_batches` of text."""
         self.log_prefix = ""
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
+
+    def configure_model(self) -> None:
+        """Shares the weights out where the strategy does; before that they are whole, on the CPU of each rank, and a
+        checkpoint that is opened has no Trainer at all."""
+        if self._trainer is not None and isinstance(strategy := self._trainer.strategy, FullySharded):
+            strategy.shard(self)
 
     def on_train_batch_start(self, batch: Batch, batch_index: int) -> None:
         """Figures are logged at the steps behind them; Lightning counts one too many where a finished run is made
@@ -79,6 +87,7 @@ class Seq2SeqModule(pl.LightningModule):
         self.evaluated = self.corpus.evaluation_sets(kind)
         self.outcomes = [Outcomes().to(self.device) for _ in self.evaluated]
         self.outputs = [[] for _ in self.evaluated]
+        self.judged = [whole_model(self)]  # in a list, since a module's attribute would be a part of it
         sentences = self.target_vocabulary.sentences
         longest = [int(each.target_lengths.max()) for each in self.corpus.sets.values()]
         self.generator = Generator(
@@ -88,13 +97,14 @@ class Seq2SeqModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         reached("validation", self.global_step)
+        (model,) = self.judged
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
-            logits = self.model(batch.source, batch.target, batch.positions)
+            logits = model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
         self.outcomes[dataloader_idx].update(judge(logits, batch.labels, batch.index, length, PAD, EOS))
         if self.generate_all or batch_index < self.generate_batches:
             with torch.autocast(self.device.type, enabled=False):
-                found = self.generator.outputs(self.model, batch.source, batch.index.tolist(), batch.positions)
+                found = self.generator.outputs(model, batch.source, batch.index.tolist(), batch.positions)
             self.outputs[dataloader_idx] += found
 
     test_step = validation_step

@@ -33,7 +33,7 @@ from relformer.training.callbacks.changed_optimizer import ChangedOptimizer
 from relformer.training.callbacks.finite_steps import FiniteSteps
 from relformer.training.callbacks.last_checkpoint import LastCheckpoint
 from relformer.training.callbacks.stopping import OwnSignals, Stopping
-from relformer.training.callbacks.throughput import Throughput
+from relformer.training.callbacks.throughput import Throughput, said_of_speed
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.differences import Changes, changes_of, history, said_of_start
 from relformer.training.disk import room_warning
@@ -45,6 +45,7 @@ from relformer.training.origin import origin_parts, origin_record
 from relformer.training.ranks import Watch
 from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
 from relformer.training.sealing import LAST, read_step
+from relformer.training.sharding import load_weights
 from relformer.training.signals import signals
 from relformer.training.threads import share_cores
 
@@ -213,11 +214,12 @@ def report(
         steps["best_val"], rows["best_val"] = read_step(keeper.path), rows["last"]
         if steps["best_val"] != steps["last"]:
             content = torch.load(keeper.path, map_location="cpu", weights_only=True)
-            module.load_state_dict(content["state_dict"])
+            load_weights(module, content["state_dict"])
             module.log_prefix = "best_val/"
             rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
     skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
+    speed = throughput[0].figures if throughput else {"seconds_per_step": None}
     metrics = {
         "name": config.name,
         "config": {
@@ -233,7 +235,8 @@ def report(
         "cost": {
             "parameters": sum(p.numel() for p in module.model.parameters()),
             "position_parameters": module.model.position_parameters(),
-            "seconds_per_step": throughput[0].seconds_per_step if throughput else None,
+            **speed,
+            "cpu_seconds": throughput[0].cpu_seconds if throughput else None,
         },
         "checkpoints": {
             name: {"step": steps[name], **{key: summarise(r, side) for key, r in found.items()}}
@@ -248,7 +251,7 @@ def report(
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
         write_outputs(module.generated, data.corpus, run_dir)
         print_generation({name: generated[name] for name in tests if name in generated}, config.decoding)
-        logger.info("%s", closing(rows, steps, tests, run_dir, config))
+        logger.info("%s", closing(rows, steps, tests, run_dir, config, speed))
     return metrics
 
 
@@ -289,11 +292,14 @@ def closing(
     tests: dict[str, Tensor],
     run_dir: Path,
     config: DictConfig,
+    speed: Mapping[str, float | None],
 ) -> str:
     lines = []
     for name, found in rows.items():
         exact = "   ".join(f"{key} {summarise(r)['exact_match']:.3f}" for key, r in found.items())
         lines.append(f"{name:<9}(step {steps[name]})   exact match   {exact}")
+    if fast := said_of_speed(speed):
+        lines.append(f"training    {fast}")
     if warning := caution(tests):
         lines.append(warning)
     lines += [

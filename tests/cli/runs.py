@@ -1,6 +1,8 @@
 """Running the command line as a user does: a process of its own, in a directory of its own."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from relformer.cli import main
 
 ROOT = Path(__file__).parents[2]
 TINY = (
@@ -54,6 +59,27 @@ def relformer(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, 
         [*command, *arguments], cwd=cwd, env=full, capture_output=True, text=True, timeout=300, check=False
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def refused(*arguments: str, cwd: Path) -> str:
+    """What is said of a fault, in one sentence with exit code 2 and without a traceback. In this process: nothing is
+    started, so a process of its own would show no more."""
+    error = io.StringIO()
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.object(sys, "argv", ["relformer", *arguments]),
+        mock.patch("relformer.cli.flush_denormals"),
+        contextlib.redirect_stderr(error),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            assert end.code == 2, error.getvalue()
+        else:
+            raise AssertionError(f"not refused: {arguments}")
+    said = error.getvalue()
+    assert said.count("error:") == 1 and "Traceback" not in said, said
+    return said
 
 
 def run_directories(log_dir: Path) -> list[Path]:

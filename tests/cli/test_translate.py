@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relformer.training.sealing import read_step
-from tests.cli.runs import ROOT, environment, metrics, relformer
+from tests.cli.runs import ROOT, environment, metrics, refused, relformer
 
 NASTY = "a b c\n\n   \nthe red house\r\nemoji \U0001f468‍\U0001f469 here\nsep\u2028arated\n" + "word " * 400 + "\nlast"
 
@@ -54,8 +54,7 @@ def test_as_many_lines_as_were_given(folder: Path, options: tuple[str, ...]) -> 
 def test_scores_and_the_n_best(folder: Path) -> None:
     (folder / "two.txt").write_text("the red x\n\nthe blue y number 3\n")
     options = ("input=two.txt", "decoding.beams=3", "decoding.n_best=2")
-    refused = relformer("translate", "run", *options, cwd=folder)
-    assert refused.code == 2 and "decoding.n_best=2; use tsv or jsonl" in refused.error
+    assert "decoding.n_best=2; use tsv or jsonl" in refused("translate", "run", *options, cwd=folder)
     tsv = relformer("translate", "run", *options, "format=tsv", cwd=folder).succeeded().out
     rows = [row.split("\t") for row in tsv.splitlines()]
     assert [row[:2] for row in rows] == [["1", "1"], ["1", "2"], ["2", "1"], ["3", "1"], ["3", "2"]]
@@ -89,9 +88,7 @@ def test_a_fault_is_one_sentence(folder: Path, options: tuple[str, ...], said: s
     (folder / "latin.txt").write_bytes("fine\nschön\n".encode("latin-1"))
     (folder / "two.txt").write_text("a\nb\n")
     before = sorted(path.name for path in folder.iterdir())
-    done = relformer("translate", "run", *options, "output=fault.txt", cwd=folder)
-    assert done.code == 2 and done.error.count("error:") == 1 and "Traceback" not in done.error
-    assert said in done.error
+    assert said in refused("translate", "run", *options, "output=fault.txt", cwd=folder)
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
@@ -104,8 +101,7 @@ def test_where_the_output_goes(folder: Path) -> None:
     assert (folder / "link.txt").is_symlink() and (folder / "behind.txt").read_text() == said
     relformer("translate", "run", "input=two.txt", "output=two.txt", cwd=folder).succeeded()
     assert (folder / "two.txt").read_text() == said
-    refused = relformer("translate", "run", "input=behind.txt", "output=.", cwd=folder)
-    assert refused.code == 2 and "output=. is a folder" in refused.error
+    assert "output=. is a folder" in refused("translate", "run", "input=behind.txt", "output=.", cwd=folder)
     os.mkfifo(folder / "pipe")
     with subprocess.Popen(["cat", "pipe"], cwd=folder, stdout=subprocess.PIPE) as reader:
         relformer("translate", "run", "input=behind.txt", "output=pipe", cwd=folder).succeeded()

@@ -15,9 +15,9 @@ prepare()
 
 
 def composed(*overrides: str) -> DictConfig:
-    """A small run's configuration, slots spelt as on the command line."""
-    given = {o.partition("=")[2] for o in overrides if o.startswith(("data=", "experiment="))}
-    small = () if GIVEN & given else SMALL
+    """A small run's configuration, slots spelt as on the command line; an experiment's in its own size."""
+    given = {o.partition("=")[2] for o in overrides if o.startswith("data=")}
+    small = () if GIVEN & given or any(o.startswith("experiment=") for o in overrides) else SMALL
     return compose(slots_chosen((*small, *overrides)))
 
 
@@ -31,6 +31,19 @@ def checked(*overrides: str) -> DictConfig:
 def names(group: str) -> list[str]:
     """The options of a config group, by the files in it."""
     return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+
+
+def variants() -> list[tuple[str, str, str]]:
+    """The groups beside the experiments: an experiment that has one, the group in `experiment/`, and each option."""
+    folder = conf_dir() / "experiment"
+    found = []
+    for path in sorted(folder.glob("*/*.yaml")):
+        group = path.parent.name
+        parents = [
+            name for name in names("experiment") if f"/experiment/{group}:" in (folder / f"{name}.yaml").read_text()
+        ]
+        found += [(parents[0], group, path.stem)] if parents else []
+    return found
 
 
 def groups() -> list[str]:

@@ -13,14 +13,27 @@ from relformer.config import SLOTS, conf_dir, plain
 from relformer.model import build_model
 from relformer.registry import encodings, tasks
 from relformer.training.run import train
-from tests.config.composed import GIVEN, checked, composed, groups, names
+from tests.config.composed import GIVEN, SMALL, checked, composed, groups, names, variants
 
 SHIPPED = [(group, name) for group in groups() for name in names(group)]
 TOO_LARGE = {("model", "base"), ("model", "big")}
 """Composed only: building them takes too long for a test."""
+GPUS = ("gpu", "ddp", "fsdp", "mps", "slurm")
 ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
-ELSEWHERE |= {("experiment", "multi30k"), ("hardware", "gpu")}
-"""Composed only: what they name is the user's own, on the hub, or a device that is not here."""
+ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardware", name) for name in GPUS}
+"""Composed only: what they name is the user's own, on the hub, a device that is not here, or large."""
+EXPERIMENTS = [
+    *(pytest.param((name,), id=name) for name in names("experiment")),
+    pytest.param(
+        ("csordas2021_scan_length", "experiment/csordas2021=small", "model.share_layers=true"), id="universal"
+    ),
+    *(pytest.param((f, f"experiment/{g}={n}"), id=f"{g}={n}", marks=pytest.mark.slow) for f, g, n in variants()),
+]
+SMALLER = {
+    "scan": ("data.cutoff=40", "data.test_share=0.005", "data.val_iid=20"),
+    "text_files": ("data.tokenizer.size=300",),
+}
+"""Overrides that make little of an experiment's data; of generated ones by their number."""
 
 
 def values(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -55,9 +68,23 @@ def test_every_option_composes_to_what_its_file_says(group: str, name: str) -> N
             assert OmegaConf.select(config, key) == value, key
 
 
+@pytest.mark.parametrize(("parent", "group", "name"), variants())
+def test_every_variant_composes_to_what_its_file_says(parent: str, group: str, name: str) -> None:
+    config = composed(f"experiment={parent}", f"experiment/{group}={name}")
+    file: Any = OmegaConf.to_container(
+        OmegaConf.load(conf_dir() / "experiment" / group / f"{name}.yaml"), resolve=False
+    )
+    for key, value in values(file):
+        assert OmegaConf.select(config, key) == value, key
+
+
+def test_every_folder_beside_the_experiments_is_chosen_from_or_part_of_one() -> None:
+    folders = {path.name for path in (conf_dir() / "experiment").iterdir() if path.is_dir()}
+    assert folders == {group for _, group, _ in variants()} | {"setup"}
+
+
 def test_every_file_begins_with_a_line_that_says_what_it_selects() -> None:
-    files = [conf_dir() / "train.yaml", *(conf_dir() / group / f"{name}.yaml" for group, name in SHIPPED)]
-    for path in files:
+    for path in conf_dir().rglob("*.yaml"):
         lines = [line for line in path.read_text().splitlines() if not line.startswith("# @package")]
         assert lines[0].startswith("# ") and len(lines[0]) > 10, path
 
@@ -74,16 +101,18 @@ def test_files_and_registry_have_the_same_names() -> None:
     assert all(name in presets for name, presets in named.items())
 
 
-@pytest.mark.parametrize("name", names("experiment"))
-def test_every_experiment_trains(name: str, tmp_path: Path) -> None:
-    own = []
-    if name == "multi30k":
-        for part in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
-            for side in ("en", "de"):
-                (tmp_path / f"{part}.{side}").write_text("".join(f"{part} {n} {side}\n" for n in range(40)))
-        own = [f"data.path={tmp_path}", "data.tokenizer.size=300"]
+@pytest.mark.parametrize("chosen", EXPERIMENTS)
+def test_every_experiment_trains(chosen: tuple[str, ...], tmp_path: Path) -> None:
+    overrides = (f"experiment={chosen[0]}", *chosen[1:])
+    data = composed(*overrides).data
+    own = [*SMALLER.get(data.name, SMALL[1:])]
+    if data.name == "text_files":
+        for files in (data.train, data.val, data.test, *data.tests.values()):
+            for side in ("source", "target"):
+                (tmp_path / files[side]).write_text("".join(f"{files[side]} {n}\n" for n in range(40)))
+        own.append(f"data.path={tmp_path}")
     config = checked(
-        f"experiment={name}",
+        *overrides,
         *own,
         "trainer.max_steps=2",
         "trainer.accelerator=cpu",

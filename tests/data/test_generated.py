@@ -21,8 +21,10 @@ VARIANTS = [
     *((name, {}) for name in GENERATED),
     ("addition", {"pad": 13, "negative": 0.25}),
     ("addition", {"reverse_digits": True, "negative": 1.0}),
+    ("addition", {"pad": 13, "digits": "apart"}),
     ("sort", {"numbers": True}),
     ("sort", {"letters": 5, "min_length": 2}),
+    ("sort", {"letters": 100}),
     ("duplicate", {"separator": True, "letters": 2, "min_length": 3}),
     ("recall", {"distance": "trained"}),
     ("recall", {"distance": "uniform", "tokens": 17}),
@@ -53,6 +55,8 @@ def length(name: str, own: dict[str, Any], source: tuple[str, ...]) -> int:
         return "".join(source).count(",") + 1
     if own.get("reverse_digits"):
         source = source[::-1]
+    if own.get("digits") == "apart":
+        return digits((*source[: source.index("+")], "+", "0"))
     return LENGTHS.get(name, len)(source)
 
 
@@ -176,7 +180,7 @@ def test_options_out_of_range_are_refused_by_path(name: str, own: dict[str, Any]
         ("addition", {"pad": 11}, "pad", "must be at least 12 for sums of numbers of 11 digits, or 0"),
         ("addition", {"pad": 12, "negative": 0.25}, "pad", "must be at least 13"),
         ("addition", {"pad": -1}, "pad", "must be at least 12"),
-        ("sort", {"letters": 27}, "letters", "from 2 to 26"),
+        ("sort", {"letters": 1001}, "letters", "from 2 to 1,000"),
         ("sort", {"letters": 5, "numbers": True}, "letters", "is for data.numbers=false only"),
         ("duplicate", {"letters": 2, "min_length": 2}, "min_length", "leaves 4 sources, fewer than 8"),
         ("parity", {"min_length": 2}, "min_length", "leaves 4 sources"),
@@ -194,3 +198,23 @@ def test_options_out_of_range_are_refused_by_path(name: str, own: dict[str, Any]
 def test_own_options_are_refused_by_path(name: str, own: dict[str, Any], option: str, rule: str) -> None:
     with pytest.raises(OptionError, match=rf"^data\.{option}=.*{rule}"):
         build_task(options(name, **own))
+
+
+def test_numbers_drawn_apart_have_any_two_lengths_of_their_set() -> None:
+    """As Ontanon et al. draw them: every pair of lengths alike, in training and beyond."""
+    own = {"digits": "apart", "pad": 12, "examples": 4000, "examples_per_length": 200}
+    made = sets("addition", **own, val={"min_length": 9, "max_length": 9}, test={"min_length": 9, "max_length": 10})
+
+    def pairs(kind: str) -> Counter[tuple[int, ...]]:
+        sources = ("".join(source).split("+") for source, _ in made[kind])
+        return Counter(tuple(len(number.lstrip("0")) or 1 for number in numbers) for numbers in sources)
+
+    assert pairs("val_longer") == {(9, 9): 200}
+    assert set(pairs("test_longer")) == {(a, b) for a in (9, 10) for b in (9, 10)}
+    assert min(pairs("test_longer").values()) > 70
+    train = pairs("train")
+    assert set(train) == {(a, b) for a in range(1, 9) for b in range(1, 9)}
+    assert min(train.values()) > 30 and max(train.values()) < 110
+    for source, target in made["test_longer"]:
+        a, b = "".join(source).split("+")
+        assert len(a) == len(b) == len(target) == 12 and int(a) + int(b) == int("".join(target))

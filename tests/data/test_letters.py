@@ -86,8 +86,8 @@ def test_only_the_letters_of_the_vocabulary_occur() -> None:
 @pytest.mark.parametrize(
     ("own", "option", "rule"),
     [
-        ({"letters": 27}, "letters", "from 2 to 26"),
-        ({"letters": 1}, "letters", "from 2 to 26"),
+        ({"letters": 1001}, "letters", "from 2 to 1,000"),
+        ({"letters": 1}, "letters", "from 2 to 1,000"),
         ({"min_length": 0}, "min_length", "data.max_length=10"),
         ({"min_length": 11}, "min_length", "data.max_length=10"),
         ({"letters": 2, "min_length": 2}, "min_length", "leaves 4 sources, fewer than 8"),
@@ -126,3 +126,9 @@ def test_a_vocabulary_refuses_what_it_can_not_tell_apart() -> None:
     with pytest.raises(UserError, match="'c' is not in the vocabulary of 5 tokens"):
         Vocabulary("ab").encode("a b c")
     assert Vocabulary("ab").decode([BOS, *Vocabulary("ab").encode("b a b"), EOS]) == "b a b"
+
+
+def test_more_letters_than_the_alphabet_has() -> None:
+    task = build_task(options("copy", letters=100, examples=4000))
+    assert len(task.source_tokens) == 100 and list(task.source_tokens) == sorted(task.source_tokens)
+    assert {token for source, _ in task.sets()["train"] for token in source} == set(task.source_tokens)

@@ -98,3 +98,13 @@ def test_gate_and_scale_have_no_gradient_where_the_table_is_zero() -> None:
     assert (gated.gate.grad == 0).all()
     assert (gated.log_scale.grad == 0).all()
     assert (gated.distance_weight.grad != 0).any()
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder", "cross"])
+def test_heads_may_share_one_table(role: str) -> None:
+    encoding = make("simple_bias", role, heads=3, max_length=6, per_head=False)
+    enliven(encoding)
+    assert encoding.distance_weight.shape[1] == 1
+    bias = pair_bias(encoding, range(9), range(9))[0]
+    assert len(bias) == 3 and len(bias[0].unique()) > 5
+    assert torch.equal(bias[0], bias[1]) and torch.equal(bias[0], bias[2])

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from relformer.data.vocabulary import EOS, PAD
-from relformer.evaluation.outcomes import COLUMNS, Outcomes, judge
+from relformer.evaluation.gathered import Outcomes
+from relformer.evaluation.outcomes import COLUMNS, judge
 from relformer.evaluation.summary import bucketed, figures, length_label, summarise, wilson
 
 VOCABULARY = 6

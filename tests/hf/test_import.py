@@ -1,6 +1,9 @@
 """Random small models of transformers become models of ours: the same logits, the same outputs token by token."""
 
 import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from relformer.decoding import DecodingOptions, decode
 from relformer.errors import UserError
 from relformer.hf import from_hf
 from relformer.hf.importing import controls_of
-from relformer.model import build_model
+from relformer.model import Seq2Seq, build_model
 from tests.hf.models import BART, NAMES, T5, make, sources
 
 TOKENS = 24
@@ -31,10 +34,16 @@ class Both:
         self.path = path
         self.theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(path).eval()
         self.config, self.state, coders = from_hf(str(path))
-        self.ours = build_model(self.config, *map(len, coders)).eval()
-        self.ours.load_state_dict(self.state)
+        self.sizes = [len(coder) for coder in coders]
+        self.ours = self.built()
         sides = controls_of(self.theirs)
         self.source, self.target = sides.source, sides.target
+
+    def built(self) -> Seq2Seq:
+        """Our model, in torch's default precision."""
+        ours = build_model(self.config, *self.sizes).eval()
+        ours.load_state_dict(self.state)
+        return ours
 
     def given(self, count: int) -> tuple[dict[str, Tensor], Tensor]:
         """Sources for them and for us."""
@@ -54,23 +63,56 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @torch.no_grad()
-def test_logits_are_equal(both: Both) -> None:
+def logits(both: Both, theirs: Any, ours: Any) -> tuple[Tensor, Tensor]:
+    """Those of two models for the same padded sources and targets, each in its ids."""
     given, source = both.given(6)
-    start = both.theirs.config.decoder_start_token_id
     target = torch.randint(3, 60, (6, 11), generator=torch.Generator().manual_seed(5))
-    target[:, 0] = start
+    target[:, 0] = theirs.config.decoder_start_token_id
     target[2, 7:] = both.target.pad
-    expected = both.theirs(**given, decoder_input_ids=target).logits
-    ours = moved(target, both.target)
-    ours[:, 0] = 1
-    logits = both.ours(source, ours)
+    read = moved(target, both.target)
+    read[:, 0] = 1
+    return theirs(**given, decoder_input_ids=target).logits, ours(source, read)
+
+
+def test_logits_are_equal(both: Both) -> None:
+    expected, found = logits(both, both.theirs, both.ours)
     # An untied head of T5 1.1 gives logits above 10, where float32 itself is no finer than 1e-6 an addition.
-    torch.testing.assert_close(logits[..., both.target.ours], expected, rtol=2e-5, atol=1e-4)
-    assert logits.shape[-1] == expected.shape[-1] + (both.target.extra is not None)
+    torch.testing.assert_close(found[..., both.target.ours], expected, rtol=2e-5, atol=1e-4)
+    assert found.shape[-1] == expected.shape[-1] + (both.target.extra is not None)
     extra = both.target.extra
     if extra is not None:  # the second id of a token takes no probability from the others
-        torch.testing.assert_close(logits.logsumexp(-1), expected.logsumexp(-1), rtol=0, atol=1e-4)
-        assert (logits[..., extra] < logits.amax(-1) - 50).all()
+        torch.testing.assert_close(found.logsumexp(-1), expected.logsumexp(-1), rtol=0, atol=1e-4)
+        assert (found[..., extra] < found.amax(-1) - 50).all()
+
+
+def mean_square_norm(norm: Any, x: Tensor) -> Tensor:
+    return norm.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
+
+
+def sinusoids(tokens: int, width: int) -> Tensor:
+    angle = torch.arange(tokens)[:, None] * 10000.0 ** -(torch.arange(0, width, 2) / width)
+    return torch.cat([angle.sin(), angle.cos()], -1)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def test_logits_are_equal_to_ten_digits_in_float64(both: Both, float64: None) -> None:
+    """So all that the float32 logits differ by is rounding. Two formulas of transformers that are in float32 whatever
+    the model's precision stand here in float64: the mean of squares in T5's norm, Marian's table of sinusoids."""
+    theirs, ours = deepcopy(both.theirs).double(), both.built()
+    for module in theirs.modules():
+        if hasattr(module, "variance_epsilon"):
+            module.forward = partial(mean_square_norm, module)
+        if "Sinusoidal" in type(module).__name__:
+            module.weight = torch.nn.Parameter(sinusoids(*module.weight.shape))
+    expected, found = logits(both, theirs, ours)
+    assert expected.dtype == found.dtype == torch.float64
+    torch.testing.assert_close(found[..., both.target.ours], expected, rtol=0, atol=1e-10)
 
 
 def generated(both: Both, count: int, **options: Any) -> tuple[list[list[int]], list[list[int]]]:

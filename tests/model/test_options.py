@@ -41,6 +41,7 @@ VARIANTS: list[dict[str, Any]] = [
     *({"attention_bias": b} for b in ("qk", "qkv", "all")),
     {"attention_init": "t5"},
     {"encoder_layers": 1, "decoder_layers": 3},
+    {"encoder_layers": 2, "decoder_layers": 3, "share_layers": True},
     {"width": 12, "heads": 1},
     {"dropout": 0.5, "attention_dropout": 0.5, "feedforward_dropout": 0.5},
 ]

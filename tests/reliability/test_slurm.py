@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relformer.check import reliability_faults
-from relformer.config import run_stamp
+from relformer.launched import run_stamp
 from relformer.training.slurm import requeue
 from tests.cli.runs import losses
 from tests.config.composed import composed

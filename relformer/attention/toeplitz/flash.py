@@ -41,7 +41,7 @@ def fixed(q: Tensor, k: Tensor, v: Tensor, table: Tensor, scale: float) -> Tenso
     Here keys and values are reversed: with the gradients that is four tensors to turn, for six with the queries.
     """
     bias = mask(table.flip(-1), k)
-    return F.scaled_dot_product_attention(q, k.flip(2), v.flip(2), attn_mask=bias, scale=scale)
+    return F.scaled_dot_product_attention(q, reverse(k), reverse(v), attn_mask=bias, scale=scale)
 
 
 def mask(table: Tensor, k: Tensor) -> Tensor:
@@ -50,8 +50,12 @@ def mask(table: Tensor, k: Tensor) -> Tensor:
 
 
 def reverse(x: Tensor, out: Tensor | None = None) -> Tensor:
-    """(B, H, Q, ...) with the queries in reverse. Faster than `flip`, and needs no memory of its own."""
-    return torch.index_select(x, 2, torch.arange(x.shape[2] - 1, -1, -1), out=out)
+    """(B, H, T, ...) with the tokens in reverse, faster than `flip`: by rows of all heads where those lie side by side,
+    as projections leave them."""
+    order = torch.arange(x.shape[2] - 1, -1, -1)
+    if out is None and x.stride(1) < x.stride(2):
+        return torch.index_select(x.transpose(1, 2), 1, order).transpose(1, 2)
+    return torch.index_select(x, 2, order, out=out)
 
 
 @cache

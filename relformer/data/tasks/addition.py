@@ -4,10 +4,11 @@
     0 0 9 5 + 0 0 0 7 -> 0 1 0 2        padded
     # # 9 5 + # # - 7 -> # # 8 8        padded, where numbers can be negative
 
-Ontanon et al. (2022, arXiv:2108.04378) train on two numbers of 1-8 digits, padded to 12 (``pad=12``; ``[SEP]`` for the
-plus), and test on 9-10; Kazemnejad et al. (2023, arXiv:2305.19466) do not pad and test on 9-16. Length: digits of the
-longer number, with all numbers of digits up to it equally likely for the other, as in Kazemnejad's grid. Ontanon et
-al. draw both apart and let numbers begin with zeros.
+Ontanon et al. (2022, arXiv:2108.04378) train on two numbers of 1-8 digits, padded to 12 (``pad=12``; they write
+``[SEP]`` for the plus), and test on 9-10; Kazemnejad et al. (2023, arXiv:2305.19466) do not pad and test on 9-16.
+Length: digits of the longer number, with all numbers of digits up to it equally likely for the other, as in
+Kazemnejad's grid; or, with ``digits=apart``, of the first number, and the second has any of the set's lengths, as
+Ontanon et al. draw them. They also let numbers begin with zeros, so that a few of their longer sums are none.
 
 A sum has as many digits as its length or one more, and may have fewer where numbers are negative, so the lengths of
 targets are not equally frequent. With padding all are the same: then compare sets, not lengths.
@@ -15,6 +16,7 @@ targets are not equally frequent. With padding all are the same: then compare se
 
 import random
 import string
+from typing import Literal
 
 from relformer.data.task import Example, LengthRange
 from relformer.data.tasks.by_length import LengthTask, Tokens
@@ -31,6 +33,7 @@ class Addition(LengthTask):
             be negative; 0 for no padding.
         negative: share of the numbers that are negative; the paper uses 0.25.
         reverse_digits: lowest digit first, in the numbers and in the sum, signs and padding last.
+        digits: whose are counted: those of the longer number, or those of the first, where both are drawn apart.
         The others are `LengthTask`'s.
     """
 
@@ -47,7 +50,9 @@ class Addition(LengthTask):
         pad: int = 0,
         negative: float = 0.0,
         reverse_digits: bool = False,
+        digits: Literal["longer", "apart"] = "longer",
     ) -> None:
+        self.digits = digits
         super().__init__(
             seed,
             examples=examples,
@@ -69,13 +74,22 @@ class Addition(LengthTask):
         self.source_tokens = self.target_tokens = (*string.digits, "+", *marks)
 
     def count(self, length: int) -> int:
-        """Pairs of numbers up to that length, less those up to the length below."""
+        """Pairs of numbers up to that length, less those up to the length below; at least that many where the second
+        number has any length."""
+        if self.digits == "apart":
+            return (10**length - (10 ** (length - 1) if length > 1 else 0)) * 10
         return (10**length) ** 2 - (10 ** (length - 1) if length > 1 else 0) ** 2
 
     def example(self, rng: random.Random, length: int) -> Example:
         digits = rng.choice(
             [(length, other) for other in range(1, length + 1)] + [(i, length) for i in range(1, length)]
         )
+        return self.sum_of(rng, *digits)
+
+    def example_among(self, rng: random.Random, length: int, lengths: range) -> Example:
+        return self.example(rng, length) if self.digits == "longer" else self.sum_of(rng, length, rng.choice(lengths))
+
+    def sum_of(self, rng: random.Random, *digits: int) -> Example:
         a, b = (self.number(rng, each) for each in digits)
         return (*self.written(a), "+", *self.written(b)), self.written(a + b)
 

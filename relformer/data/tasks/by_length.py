@@ -93,30 +93,35 @@ class LengthTask(Task):
     def example(self, rng: random.Random, length: int) -> Example:
         """One example, drawn from `rng` alone. Examples of different lengths must have different sources."""
 
+    def example_among(self, rng: random.Random, length: int, lengths: range) -> Example:
+        """One example of a set that has these lengths."""
+        return self.example(rng, length)
+
     def sets(self) -> dict[str, list[Example]]:
         held_out: dict[str, list[Example]] = {name: [] for name in SETS}
         used: dict[int, set[Tokens]] = {}
         for name in SETS:
-            for length in self.longer.get(name, self.trained):
+            lengths = self.longer.get(name, self.trained)
+            for length in lengths:
                 taken = used.setdefault(length, set())
                 rng = random.Random(f"{self.seed}/{name}/{length}")
                 size = min(self.per_length, self.count(length) // 8)
-                held_out[name] += [self.draw(rng, length, taken, distinct=True) for _ in range(size)]
+                held_out[name] += [self.draw(rng, length, lengths, taken, distinct=True) for _ in range(size)]
         train = []
         for length in self.trained:
             rng = random.Random(f"{self.seed}/train/{length}")
             share = self.examples // len(self.trained) + (
                 length - self.trained.start < self.examples % len(self.trained)
             )
-            train += [self.draw(rng, length, used[length], distinct=False) for _ in range(share)]
+            train += [self.draw(rng, length, self.trained, used[length], distinct=False) for _ in range(share)]
         return {
             "train": train,
             **{name: held_out[name] for name in ("val_iid", "val_longer", "test_iid", "test_longer")},
         }
 
-    def draw(self, rng: random.Random, length: int, taken: set[Tokens], distinct: bool) -> Example:
+    def draw(self, rng: random.Random, length: int, lengths: range, taken: set[Tokens], distinct: bool) -> Example:
         """An example whose source is not taken; `distinct` takes it."""
-        while (example := self.example(rng, length))[0] in taken:
+        while (example := self.example_among(rng, length, lengths))[0] in taken:
             pass
         if distinct:
             taken.add(example[0])

@@ -11,12 +11,14 @@ from relformer.data.task import Example, LengthRange
 from relformer.data.tasks.by_length import LengthTask, Tokens
 from relformer.errors import OptionError
 
+MOST_LETTERS = 1000
+
 
 class LetterTask(LengthTask):
     """Source: letters. Target: `transform` of them.
 
     Options:
-        letters: size of the alphabet; the others are `LengthTask`'s.
+        letters: size of the alphabet, beyond 26 of tokens t000, t001, ...; the others are `LengthTask`'s.
     """
 
     def __init__(
@@ -31,9 +33,10 @@ class LetterTask(LengthTask):
         examples_per_length: int = 500,
         letters: int = 26,
     ) -> None:
-        if not 2 <= letters <= 26:
-            raise OptionError("letters", letters, "must be from 2 to 26")
-        self.source_tokens = self.target_tokens = tuple(string.ascii_lowercase[:letters])
+        if not 2 <= letters <= MOST_LETTERS:
+            raise OptionError("letters", letters, f"must be from 2 to {MOST_LETTERS:,}")
+        alphabet = string.ascii_lowercase if letters <= 26 else [f"t{number:03}" for number in range(letters)]
+        self.source_tokens = self.target_tokens = tuple(alphabet[:letters])
         self.letters = self.source_tokens
         super().__init__(
             seed,

@@ -25,6 +25,7 @@ from torch.optim import Optimizer
 from relformer.data.batching import FILLER, Batch
 from relformer.errors import OptionError, RunError
 from relformer.training.disk import spared
+from relformer.training.sharding import local
 
 logger = logging.getLogger("relformer")
 SAID = 12
@@ -144,7 +145,7 @@ def not_finite(kinds: list[list[Any]]) -> Tensor:
     else zero. The look of torch's own gradient scaler, at half the price of a norm; gradients stay as they are."""
     found = torch.zeros((), device=kinds[0][0].device)
     for parameters in kinds:
-        gradients = [gradient for parameter in parameters if (gradient := parameter.grad) is not None]
+        gradients = [local(gradient) for parameter in parameters if (gradient := parameter.grad) is not None]
         if gradients:
             here = torch.zeros((), device=gradients[0].device)
             torch._amp_foreach_non_finite_check_and_unscale_(gradients, here, torch.ones_like(here))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from relformer.analysis.measurement import Measurement, Measurer
 from relformer.errors import OptionError
 from relformer.training.disk import spared
 from relformer.training.module import Seq2SeqModule
+from relformer.training.sharding import whole
 
 SPENT: WeakKeyDictionary[LightningModule, float] = WeakKeyDictionary()
 """Seconds that looking took of a module's training, all callbacks together."""
@@ -61,18 +62,20 @@ class Measuring(pl.Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.draw_once(trainer, module)
-        if trainer.is_global_zero:
-            assert isinstance(module, Seq2SeqModule)
-            with timed(module), spared(f"callbacks.{self.name}"):
-                self.finish(trainer, module)
+        self.alone(trainer, module, self.finish)
 
     def draw_once(self, trainer: Trainer, module: LightningModule) -> None:
-        if not trainer.is_global_zero or trainer.global_step == self.drawn:
-            return
+        if trainer.global_step != self.drawn:
+            self.drawn = trainer.global_step
+            self.alone(trainer, module, self.draw)
+
+    def alone(self, trainer: Trainer, module: LightningModule, look: Callable[[Trainer, Seq2SeqModule], None]) -> None:
+        """On rank zero, while all ranks have gathered the weights for it."""
         assert isinstance(module, Seq2SeqModule)
-        self.drawn = trainer.global_step
-        with timed(module), spared(f"callbacks.{self.name}"):
-            self.draw(trainer, module)
+        with timed(module), whole(module):
+            if trainer.is_global_zero:
+                with spared(f"callbacks.{self.name}"):
+                    look(trainer, module)
 
     def measured(self, trainer: Trainer, module: Seq2SeqModule) -> Measurement:
         """This step's measurement, made for whoever asks first."""

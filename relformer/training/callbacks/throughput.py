@@ -77,13 +77,13 @@ class Throughput(pl.Callback):
             if len(self.times) == WARM_UP:
                 self.since_last(trainer)
             elif len(self.times) > WARM_UP and trainer.global_step % trainer.log_every_n_steps == 0:
-                self.log(trainer)
+                self.publish(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         if len(self.times) > max(self.read, WARM_UP):
-            self.log(trainer)
+            self.publish(trainer)
 
-    def log(self, trainer: Trainer) -> None:
+    def publish(self, trainer: Trainer) -> None:
         recent = self.since_last(trainer)
         for key, value in recent.items():
             self.totals[key] += value

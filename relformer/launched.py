@@ -98,7 +98,7 @@ def agreed(name: str) -> str:
     Raises:
         UserError: there is none.
     """
-    from torch.distributed import DistError, TCPStore
+    from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     try:

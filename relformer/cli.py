@@ -6,10 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from relformer.errors import UserError
 from relformer.faults import VARIABLE, arm
+from relformer.processes import end_with_launcher
+from relformer.training.signals import ending_at_once, signals
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
        relformer evaluate RUN [overrides]   evaluate a finished run again: data.test.max_length=40
@@ -20,6 +23,7 @@ USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi dat
        relformer data [overrides]           look at the data of a run before training
        relformer report RUN | FOLDER        one HTML page of a run, or an index of all runs in a folder
        relformer compare RUNS [options]     group runs by everything but the seed, test them: baseline=t5 html=f.html
+       relformer published [RUNS] [out=F]   figures of papers beside those of our runs, as Markdown
        relformer sweep status FOLDER        the jobs of a sweep: which finished, run, failed or wait
        relformer figure KIND RUNS out=FILE  curve, scatter, pareto or bias for a paper: out=f.pdf
        relformer probe RUN [options]        what a model makes of word order: set=test_iid distances=1,2,4
@@ -51,7 +55,8 @@ def main() -> None:
         flush_denormals()
     try:
         arm(os.environ.get(VARIABLE))
-        COMMANDS[command](rest)
+        with nullcontext() if command == "translate" else signals:  # translate keeps what it has at a Ctrl-C
+            COMMANDS[command](rest)
     except UserError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -66,7 +71,8 @@ def flush_denormals() -> None:
 
     Measured at 512 tokens: ALiBi takes 2.2 times as long otherwise.
     """
-    import torch
+    with ending_at_once():
+        import torch
 
     torch.set_flush_denormal(True)
 
@@ -86,20 +92,18 @@ def fail(message: str, code: int = 2) -> None:
 
 
 def train(arguments: list[str]) -> None:
-    from relformer.processes import end_with_launcher
-    from relformer.training.signals import signals
-
     end_with_launcher()
-    with signals:
-        from relformer.training.launch import launch  # takes seconds
+    with ending_at_once():
+        from relformer.training.launch import launch
 
-        launch(arguments)
+    launch(arguments)
 
 
 def evaluate(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
         raise UserError("evaluate needs a run: relformer evaluate runs/.../STAMP data.test.max_length=40")
-    from relformer.training.evaluate import evaluate_run
+    with ending_at_once():
+        from relformer.training.evaluate import evaluate_run
 
     evaluate_run(arguments[0], arguments[1:])
 
@@ -107,13 +111,15 @@ def evaluate(arguments: list[str]) -> None:
 def translate(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
         raise UserError("translate needs a run: relformer translate runs/.../STAMP input=test.en output=test.de")
-    from relformer.translation import translate_run
+    with ending_at_once():
+        from relformer.translation import translate_run
 
     translate_run(arguments[0], arguments[1:])
 
 
 def import_model(arguments: list[str]) -> None:
-    from relformer.hf.command import import_command
+    with ending_at_once():
+        from relformer.hf.command import import_command
 
     import_command(arguments)
 
@@ -122,18 +128,21 @@ def export(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or "=" in arguments[0]:
         raise UserError("export needs a run: relformer export runs/.../STAMP to=FOLDER")
     if any(argument.startswith("hf=") for argument in arguments):
-        from relformer.hf.command import export_command as export_hf
+        with ending_at_once():
+            from relformer.hf.command import export_command as export_hf
 
         export_hf(arguments[0], arguments[1:])
         return
-    from relformer.export.command import export_command
+    with ending_at_once():
+        from relformer.export.command import export_command
 
     export_command(arguments)
 
 
 def data(arguments: list[str]) -> None:
-    from relformer.config import compose, plain, prepare
-    from relformer.data.survey import survey
+    with ending_at_once():
+        from relformer.config import compose, plain, prepare
+        from relformer.data.survey import survey
 
     prepare()
     config = compose(arguments)
@@ -143,19 +152,28 @@ def data(arguments: list[str]) -> None:
 def compare(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("compare needs runs, or folders that hold some: relformer compare runs/reverse-*")
-    from relformer.evaluation.compare import compare_command
+    with ending_at_once():
+        from relformer.evaluation.compare import compare_command
 
     compare_command(arguments)
 
 
+def published(arguments: list[str]) -> None:
+    from relformer.published.command import published_command
+
+    published_command(arguments)
+
+
 def sweep(arguments: list[str]) -> None:
-    from relformer.sweeps.status import sweep_command
+    with ending_at_once():
+        from relformer.sweeps.status import sweep_command
 
     sweep_command(arguments)
 
 
 def figure(arguments: list[str]) -> None:
-    from relformer.evaluation.figure import figure_command
+    with ending_at_once():
+        from relformer.evaluation.figure import figure_command
 
     figure_command(arguments)
 
@@ -163,7 +181,8 @@ def figure(arguments: list[str]) -> None:
 def probe(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("probe needs a run: relformer probe runs/.../STAMP set=test_iid distances=1,2,4")
-    from relformer.training.order_probe import probe_command
+    with ending_at_once():
+        from relformer.training.order_probe import probe_command
 
     probe_command(arguments)
 
@@ -171,13 +190,15 @@ def probe(arguments: list[str]) -> None:
 def report(arguments: list[str]) -> None:
     if len(arguments) != 1:
         raise UserError("report needs one run, or one folder that holds some: relformer report runs/multirun/STAMP")
-    from relformer.report.pages import report as write_report
+    with ending_at_once():
+        from relformer.report.pages import report as write_report
 
     print(f"page        {write_report(Path(arguments[0]))}")
 
 
 def benchmark(arguments: list[str]) -> None:
-    from relformer.benchmark import benchmark_command
+    with ending_at_once():
+        from relformer.benchmark import benchmark_command
 
     benchmark_command(arguments)
 
@@ -222,6 +243,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "data": data,
     "report": report,
     "compare": compare,
+    "published": published,
     "sweep": sweep,
     "figure": figure,
     "probe": probe,

@@ -11,10 +11,13 @@ from relformer.errors import UserError
 METRICS = ("bleu", "chrf", "ter")
 
 
-def text_scores(hypotheses: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> dict[str, Any]:
+def text_scores(
+    hypotheses: Sequence[str], references: Sequence[str], bootstrap: int = 0, tokenize: str = "13a"
+) -> dict[str, Any]:
     """Corpus scores, cased, on plain text.
 
     Args:
+        tokenize: what sacreBLEU does to the text for BLEU; none for text that is tokenised already.
         bootstrap: so many resamples of sentences give each score a 95 % interval, `low` to `high`: of how it would vary
             with other sentences, not with another training run. Left out of so few that a resample matches nowhere.
 
@@ -26,7 +29,7 @@ def text_scores(hypotheses: Sequence[str], references: Sequence[str], bootstrap:
     from sacrebleu import BLEU, CHRF, TER
 
     found: dict[str, Any] = {}
-    for name, metric in zip(METRICS, (BLEU(), CHRF(), TER()), strict=True):
+    for name, metric in zip(METRICS, (BLEU(tokenize=tokenize), CHRF(), TER()), strict=True):
         lines, resampled = (list(hypotheses), [list(references)]), bootstrap > 0
         try:
             score = metric.corpus_score(*lines, n_bootstrap=bootstrap or 1)

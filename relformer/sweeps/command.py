@@ -27,7 +27,7 @@ from relformer.sweeps.tuning import tuned_sweeps
 from relformer.training.disk import made_writable
 from relformer.training.lock import RunLock, refuse_running
 from relformer.training.resume import TRACES
-from relformer.training.signals import Interrupted
+from relformer.training.signals import Interrupted, signals
 
 IN_JOB = "RELFORMER_SWEEP_JOB"
 """In the environment of a sweep's job."""
@@ -115,7 +115,7 @@ class Sweep:
 
         def changed(job: Job) -> None:
             if job.failed:
-                print(f"{fault(job)}; the others go on", flush=True)
+                print(fault(job), "" if signals.received else "(the others go on)", flush=True)
             if study is not None:
                 study.changed(job)
             record.write()
@@ -172,11 +172,6 @@ def refuse(config: DictConfig) -> None:
         if not node._target_.endswith(PLAIN):
             raise UserError(f"{node._target_} is not used here; choose {instead}")
     sweep = config.sweep
-    if sweep.runs == "???" or OmegaConf.is_missing(sweep, "runs"):
-        raise UserError(
-            'sweep=list needs the runs: \'sweep.runs=["encoding=t5 encoding.num_buckets=16","encoding=alibi"]\', or '
-            "sweep.runs=FILE with such lines"
-        )
     if sweep.at_once < 1:
         raise OptionError(
             "at_once", sweep.at_once, "must be at least 1: it is the number of jobs side by side", "sweep"

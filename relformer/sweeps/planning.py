@@ -65,7 +65,10 @@ def lines(runs: str | ListConfig | None) -> list[list[str]]:
     except ValueError as error:
         raise UserError(f"sweep.runs: a line can't be read ({error})") from None
     if not any(split):
-        raise UserError(f"sweep.runs={runs} has no line; each is the overrides of a run: encoding=t5 model.width=64")
+        raise UserError(
+            f"sweep.runs={runs} has no line; give a file of them, or a list, each the overrides of a run: "
+            '\'sweep.runs=["encoding=t5 encoding.num_buckets=16","encoding=alibi"]\''
+        )
     return [slots_chosen(each) for each in split if each]
 
 

@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from relformer.config import conf_dir
 from relformer.errors import OptionError, UserError
 from relformer.sweeps.job import Job
-from relformer.sweeps.planning import is_hydra, is_swept, lines, planned
+from relformer.sweeps.planning import fault_of, is_hydra, is_swept, lines, planned
 from relformer.sweeps.record import Record
 
 LINE = "sweep.runs"
@@ -65,8 +65,14 @@ class Search:
         """Each choice can be composed, beside the first of the others."""
         first = {name: each[0] if isinstance(each, list) else each.value().start for name, each in self.space.items()}
         lists = {name: each for name, each in self.space.items() if isinstance(each, list)}
+        hydra = [each for each in self.overrides if is_hydra(each)]
         for values in [first, *({**first, name: value} for name, each in lists.items() for value in each[1:])]:
-            self.job(0, values)
+            own = self.own(values)
+            if why := fault_of([*hydra, *self.around(own), *own]):
+                raise UserError(
+                    f"a trial can't be composed: {' '.join(own)}: {why}\n  what only one choice has goes into its "
+                    'line, beside the lists: \'sweep.runs=["encoding=t5 encoding.num_buckets=16","encoding=alibi"]\''
+                )
 
     def jobs(self) -> Iterator[Job]:
         """The trials, those of an interrupted search first; each is proposed when there is room for it."""
@@ -83,14 +89,21 @@ class Search:
         return job
 
     def job(self, number: int, values: dict[str, Any]) -> Job:
-        line = self.lines[values[LINE]] if LINE in values else []
-        own = [*(f"{name}={value}" for name, value in values.items() if name != LINE), *line]
-        names = {each.partition("=")[0] for each in own}
-        rest = [each for each in self.fixed if each.partition("=")[0] not in names]
+        own = self.own(values)
         hydra = [each for each in self.overrides if is_hydra(each)]
-        (job,) = planned(hydra, [[*rest, *own]], first=number)
+        (job,) = planned(hydra, [[*self.around(own), *own]], first=number)
         job.own, job.parameters = own, values
         return job
+
+    def own(self, values: dict[str, Any]) -> list[str]:
+        """The overrides of proposed values."""
+        line = self.lines[values[LINE]] if LINE in values else []
+        return [*(f"{name}={value}" for name, value in values.items() if name != LINE), *line]
+
+    def around(self, own: list[str]) -> list[str]:
+        """Those of every trial that a line does not take back."""
+        names = {each.partition("=")[0] for each in own}
+        return [each for each in self.fixed if each.partition("=")[0] not in names]
 
     def changed(self, job: Job) -> None:
         """Tell the study of a trial that ended: its objective, or that it failed."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from relformer.errors import UserError
-from relformer.report.reading import LOG, read_json, read_run
+from relformer.report.reading import LOG, read_metrics, read_run
 from relformer.sweeps.job import Job
 from relformer.sweeps.record import read_record, records_below
 from relformer.training.lock import is_held
@@ -64,7 +64,7 @@ def row(job: Job, state: str) -> tuple[str, ...]:
 
 def steps(job: Job) -> str:
     """How far the run is, and how far it goes where that is known."""
-    metrics = read_json(job.directory / "metrics.json")
+    metrics = read_metrics(job.directory / "metrics.json")
     if metrics is not None:
         done = metrics["checkpoints"]["last"]["step"]
     else:

@@ -73,6 +73,15 @@ def damage(path: Path) -> str | None:
     sums, an exported one against its config.json."""
     if is_exported(path):
         return exported_damage(path)
+    try:
+        return sealed_damage(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # a disk that fails, a link that leads in a circle
+        return f"it can't be read ({error.strerror})"
+
+
+def sealed_damage(path: Path) -> str | None:
     if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
         return "it is no regular file"
     with open(path, "rb") as file:

@@ -122,7 +122,7 @@ def local(tensor: Tensor) -> Tensor:
 
 def whole_model(module: Any) -> Seq2Seq:
     """The model of a module with all its weights on every rank; its own where it is not sharded. All ranks call it."""
-    if not isinstance(module, FSDPModule):
+    if FSDPModule not in type(module).__mro__:  # isinstance would narrow what the module has to FSDP's own
         return cast(Seq2Seq, module.model)
     held = vars(module)
     if "whole" not in held:

@@ -13,8 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -129,6 +129,21 @@ def leave(code: int, last_words: Callable[[int], object] = bool) -> NoReturn:
     with suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(code)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Within this, while nothing has begun, a signal ends the process on the spot: in the midst of an import an
+    exception may be swallowed, or leave a library half made."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, lambda received, frame: os._exit(ENDING[signal.Signals(received)]))
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
 
 
 signals = Signals()

@@ -22,8 +22,13 @@ GPUS = ("gpu", "ddp", "fsdp", "mps", "slurm")
 ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
 ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardware", name) for name in GPUS}
 """Composed only: what they name is the user's own, on the hub, a device that is not here, or large."""
-EXPERIMENTS = [(name,) for name in names("experiment")]
-EXPERIMENTS += [(parent, f"experiment/{group}={name}") for parent, group, name in variants()]
+EXPERIMENTS = [
+    *(pytest.param((name,), id=name) for name in names("experiment")),
+    pytest.param(
+        ("csordas2021_scan_length", "experiment/csordas2021=small", "model.share_layers=true"), id="universal"
+    ),
+    *(pytest.param((f, f"experiment/{g}={n}"), id=f"{g}={n}", marks=pytest.mark.slow) for f, g, n in variants()),
+]
 SMALLER = {
     "scan": ("data.cutoff=40", "data.test_share=0.005", "data.val_iid=20"),
     "text_files": ("data.tokenizer.size=300",),
@@ -96,7 +101,7 @@ def test_files_and_registry_have_the_same_names() -> None:
     assert all(name in presets for name, presets in named.items())
 
 
-@pytest.mark.parametrize("chosen", EXPERIMENTS, ids=" ".join)
+@pytest.mark.parametrize("chosen", EXPERIMENTS)
 def test_every_experiment_trains(chosen: tuple[str, ...], tmp_path: Path) -> None:
     overrides = (f"experiment={chosen[0]}", *chosen[1:])
     data = composed(*overrides).data

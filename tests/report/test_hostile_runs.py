@@ -13,8 +13,8 @@ from relformer.report.reading import find_runs as find_logs
 METRICS = {
     "cut off": '{"checkpoints": {"la',
     "null": "null",
-    "no figures": '{"checkpoint": "last", "checkpoints": {"last": {"step": 3, "test_iid": "x"}}, "config": {}}',
-    "a text for the checkpoints": '{"checkpoint": "last", "checkpoints": "last", "config": {"seed": 0}}',
+    "no figures": '{"checkpoint": "last", "checkpoints": {"last": {"test_iid": "x"}}, "config": {"seed": 0}}',
+    "a text": '{"checkpoint": "last", "checkpoints": "last", "config": {"seed": 0}}',
     "deep": "[" * 100_000,
 }
 SETTINGS = {

@@ -220,3 +220,19 @@ def test_what_is_no_file_is_damaged(run: Path, make: Callable[[Path], None]) -> 
     with pytest.raises(UserError, match=r"last.ckpt is damaged: it is no regular file; .*best.ckpt .* is good"):
         refuse_damaged(last)
     assert where_to_start("auto", run).checkpoint == run / "checkpoints" / "best.ckpt"
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EACCES, errno.ELOOP])
+def test_one_that_cannot_be_read_is_damaged(run: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    last, stat = run / "checkpoints" / "last.ckpt", os.stat
+
+    def failing(path: object, **options: object) -> object:
+        if path == last:
+            raise OSError(error, os.strerror(error))
+        return stat(path, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("relformer.training.sealing.os.stat", failing)
+    said = rf"last.ckpt is damaged: it can't be read \({os.strerror(error)}\); .* is good"
+    with pytest.raises(UserError, match=said):
+        refuse_damaged(last)
+    assert good_ones(run / "checkpoints")

@@ -41,6 +41,9 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    def process_time(self) -> float:
+        return self.now / 2
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -173,3 +176,14 @@ def test_the_loader_knows_how_long_it_took() -> None:
 
     loader = TimedLoader(Slow(), batch_size=None)
     assert list(loader) == [0, 1, 2] and loader.waited >= 0.15
+
+
+def test_cpu_time_goes_on_with_a_continued_run(clock: Clock) -> None:
+    first, second = Throughput(), Throughput()
+    train(clock, first, [10.0])
+    assert first.cpu_seconds == 5.0
+    clock.now = 0.0  # another process
+    second.load_state_dict(first.state_dict())
+    assert second.cpu_seconds == 5.0
+    train(clock, second, [4.0])
+    assert second.cpu_seconds == 7.0

@@ -41,7 +41,9 @@ class Throughput(pl.Callback):
     steps.
 
     `seconds_per_step` is the median from the start of a step's first batch to the end of its last; the others are
-    totals, over all ranks. Of a continued run, the figures of the stretch with the most steps.
+    totals, over all ranks. Of a continued run, the figures of the stretch with the most steps. `cpu_seconds` are those
+    of all threads of the first rank's process until the last step, from its start, with what lies between steps; of a
+    continued run, those up to its checkpoint are added.
     """
 
     def __init__(self) -> None:
@@ -56,6 +58,7 @@ class Throughput(pl.Callback):
         self.read = 0
         """Steps whose totals were read."""
         self.totals: dict[str, float] = {"tokens": 0.0, "seconds": 0.0, "waited": 0.0}
+        self.cpu_before = self.cpu_seconds = 0.0
         self.devices = 1
         self.peak: float | None = None
         self.flops_per_token = 0.0
@@ -74,9 +77,10 @@ class Throughput(pl.Callback):
         if self.began is not None and trainer.global_step > self.step:
             self.times.append(time.perf_counter() - self.began)
             self.began = None
+            self.cpu_seconds = self.cpu_before + time.process_time()
             if len(self.times) == WARM_UP:
                 self.since_last(trainer)
-            elif len(self.times) > WARM_UP and trainer.global_step % trainer.log_every_n_steps == 0:
+            elif len(self.times) > WARM_UP and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
                 self.publish(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -124,10 +128,12 @@ class Throughput(pl.Callback):
         return {key: found.get(key) for key in FIGURES}
 
     def state_dict(self) -> dict[str, Any]:
-        return {"steps": max(self.earlier["steps"], len(self.times) - WARM_UP), **self.figures}
+        steps = max(self.earlier["steps"], len(self.times) - WARM_UP)
+        return {"steps": steps, "cpu_seconds": self.cpu_seconds, **self.figures}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.earlier = state_dict
+        self.cpu_before = self.cpu_seconds = state_dict.get("cpu_seconds", 0.0)
 
 
 def tokens_in(batch: Batch) -> Tensor:

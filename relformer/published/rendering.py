@@ -1,0 +1,78 @@
+"""A table of published figures as Markdown: the paper's, ours over seeds, what ours cost, and the command."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from relformer.evaluation.groups import Group
+from relformer.published.rows import BLEU, Row, Table
+
+HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "steps", "CPU time", "command")
+FAR = 2.0
+"""Standard deviations between seeds beyond which ours is said to be worse."""
+
+
+def table_lines(table: Table, found: list[Group]) -> Iterator[str]:
+    """The lines of a section, an empty one at its end."""
+    yield from (f"### {table.title}", "")
+    what = sorted({f"{row.figure.replace('_', ' ')} on {row.set}" for row in table.rows})
+    yield f"{', '.join(what)}. {'About' if table.claim else 'Published'}: {table.source}{statistics_of(table)}."
+    yield from ("", f"| {' | '.join(HEAD)} |", f"| {' | '.join(['---'] * len(HEAD))} |")
+    for row, group in zip(table.rows, found, strict=True):
+        yield f"| {' | '.join(cells(row, group))} |"
+    yield ""
+
+
+def statistics_of(table: Table) -> str:
+    """What the paper's figures are, where there are any, with their marks."""
+    said = {f"{row.statistic} [{row.mark}]": None for row in table.rows if row.published is not None}
+    return f"; {', '.join(said)}" if said else ""
+
+
+def cells(row: Row, group: Group) -> list[str]:
+    published = "-" if row.published is None else f"{shown(row, row.published)} [{row.mark}]"
+    command = f"`{row.command}`"
+    if not group.runs:
+        return [row.name, published, "not run", *[""] * (len(HEAD) - 4), command]
+    values = [row.measured(run, group.paths[seed].parent) for seed, run in sorted(group.runs.items())]
+    inside = group.values("test_iid")
+    steps = {run["checkpoints"][run["checkpoint"]]["step"] for run in group.runs.values()}
+    return [
+        row.name,
+        published,
+        shown(row, statistics.mean(values)) + verdict(row, values),
+        spread(row, values),
+        str(len(values)),
+        f"{statistics.mean(inside):.3f}" if inside and row.figure not in BLEU else "",
+        ", ".join(f"{step:,}" for step in sorted(steps)),
+        cpu_time(group),
+        command,
+    ]
+
+
+def shown(row: Row, value: float) -> str:
+    return f"{value:.2f}" if row.figure in BLEU else f"{value:.3f}"
+
+
+def spread(row: Row, values: list[float]) -> str:
+    """Standard deviation, least and greatest; nothing where one run is all."""
+    if len(values) < 2:
+        return ""
+    return f"sd {shown(row, statistics.stdev(values))}, {shown(row, min(values))} - {shown(row, max(values))}"
+
+
+def verdict(row: Row, values: list[float]) -> str:
+    """By how many standard deviations between seeds ours is worse than a figure that was verified, where it is far."""
+    if row.mark != "V" or row.published is None or len(values) < 2:
+        return ""
+    below, deviation = row.published - statistics.mean(values), statistics.stdev(values)
+    if below <= FAR * deviation:
+        return ""
+    return f" ({below / deviation:.1f} sd below)" if deviation else " (below, sd 0)"
+
+
+def cpu_time(group: Group) -> str:
+    """Of one run, in minutes: the median."""
+    measured = [float(run["cost"]["cpu_seconds"]) for run in group.runs.values() if run["cost"].get("cpu_seconds")]
+    return f"{statistics.median(measured) / 60:.1f} min" if measured else ""

@@ -1,0 +1,114 @@
+"""The rows of `figures.yaml`, and which finished runs are theirs: those that the row's command would make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+
+from relformer.config import SLOTS, compose, slots_chosen
+from relformer.evaluation.groups import Group, flatten
+from relformer.evaluation.scores import text_scores
+from relformer.training.resume import run_parts
+
+FILE = Path(__file__).with_name("figures.yaml")
+ELSEWHERE = ("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "eval.", "decoding.")
+"""Parts of a run's configuration that change no weight and no exact match, and the seed."""
+BLEU = {"bleu": "13a", "bleu_tokenized": "none"}
+"""Figures of text, and sacreBLEU's tokenizer for them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published figure, None in a claim of our own, and what measures it here: `overrides` of an experiment."""
+
+    name: str
+    experiment: str
+    overrides: tuple[str, ...]
+    published: float | None
+    statistic: str
+    mark: Literal["V", "R", ""]
+    set: str
+    figure: str
+    x: int | None = None
+    """Where the row stands in the picture of a claim: numbers that a head learns of distance."""
+
+    @property
+    def command(self) -> str:
+        return " ".join(("python train.py -m", f"experiment={self.experiment}", *self.overrides))
+
+    def config(self) -> DictConfig:
+        """The configuration of one of its runs."""
+        return compose(slots_chosen([f"experiment={self.experiment}", *self.overrides]))
+
+    def measured(self, run: dict[str, Any], directory: Path) -> float:
+        """Our figure, of the checkpoint that the run reports."""
+        if self.figure not in BLEU:
+            return float(run["checkpoints"][run["checkpoint"]][self.set][self.figure])
+        lines = (directory / "outputs.jsonl").read_text(encoding="utf-8").split("\n")
+        of_set = [record for line in lines if line and (record := json.loads(line))["set"] == self.set]
+        outputs, references = ([record[side] for record in of_set] for side in ("output", "reference"))
+        return float(text_scores(outputs, references, tokenize=BLEU[self.figure])["bleu"]["score"])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with one title; `source` says where their figures stand."""
+
+    title: str
+    source: str
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def claim(self) -> bool:
+        """Whether no paper has figures for it."""
+        return all(row.published is None for row in self.rows)
+
+
+def published_tables(path: Path = FILE) -> list[Table]:
+    content: Any = OmegaConf.to_container(OmegaConf.load(path))
+    return [Table(table["title"], table["source"], list(rows_of(table))) for table in content["tables"]]
+
+
+def rows_of(table: dict[str, Any]) -> Iterator[Row]:
+    for own in table["rows"]:
+        row = {"published": None, "statistic": "", "mark": "", "x": None, **table, **own}
+        overrides = (*table.get("with", ()), *own["with"])
+        values = {key: row[key] for key in ("experiment", "published", "statistic", "mark", "set", "figure", "x")}
+        yield Row(name=str(own["row"]), overrides=overrides, **values)
+
+
+def group_of(row: Row, groups: Iterable[Group]) -> Group:
+    """The runs of a row, whatever their seeds; of two with one seed the later group's."""
+    config = row.config()
+    wanted = described(run_parts(config) | {"max_steps": config.trainer.max_steps})
+    found = Group({}, {})
+    for group in groups:
+        if same(wanted, described(group.config)):
+            found = Group(group.config, {**found.runs, **group.runs}, {**found.paths, **group.paths})
+    return found
+
+
+def described(parts: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run's result, by dotted key."""
+    return {key: value for key, value in flatten(parts) if not key.startswith(ELSEWHERE)}
+
+
+def same(wanted: dict[str, Any], stored: dict[str, Any]) -> bool:
+    """Whether a stored run is as wanted. One that is older than an option has its default."""
+    names = ({key: parts[key] for key in parts if key.endswith(".name")} for parts in (wanted, stored))
+    if next(names) != next(names) or any(stored.get(key, value) != value for key, value in wanted.items()):
+        return False
+    newer = {key: value for key, value in wanted.items() if key not in stored}
+    return not newer or newer.items() <= defaults(wanted).items()
+
+
+def defaults(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What a run with the same data and encodings is where nothing else is said."""
+    slots = [slot for slot in SLOTS if f"{slot}.name" in wanted]
+    chosen = [f"{group}={wanted[f'{group}.name']}" for group in ("data", *slots)]
+    return described(run_parts(compose(slots_chosen(chosen))))

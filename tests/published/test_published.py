@@ -1,0 +1,146 @@
+"""Published figures beside ours: every row is a command, its runs are those that the command makes, and no other's."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relformer.errors import UserError
+from relformer.evaluation.groups import Group, find_runs, group_runs
+from relformer.evaluation.scores import text_scores
+from relformer.published.command import published_command
+from relformer.published.pictures import pictures_of
+from relformer.published.rendering import cells
+from relformer.published.rows import Row, defaults, described, group_of, published_tables, same
+from relformer.training.resume import run_parts
+from tests.config.composed import names
+
+TABLES = published_tables()
+
+
+def row(name: str, title: str = "reversal") -> Row:
+    table = next(table for table in TABLES if title in table.title)
+    return next(row for row in table.rows if row.name == name)
+
+
+def finished(of: Row, directory: Path, seed: int, score: float, **changes: Any) -> Path:
+    """What a run of a row leaves, as far as it is read here."""
+    config = of.config()
+    parts = copy.deepcopy(run_parts(config)) | {"seed": seed, "max_steps": config.trainer.max_steps}
+    for key, value in changes.items():
+        group, _, option = key.rpartition("__")
+        node = parts[group] if group else parts
+        node.pop(option) if value is None else node.update({option: value})
+    length = {"min_length": 17, "max_length": 17, "n": 200, "exact_match": score}
+    inside = {"n": 200, "exact_match": 0.99, "by_length": [length | {"min_length": 16, "max_length": 16}]}
+    figures = {"step": 6250, "test_iid": inside, of.set: {"n": 200, "exact_match": score, "by_length": [length]}}
+    content = {"config": parts, "checkpoint": "last", "checkpoints": {"last": figures}, "trained_length": 16}
+    directory.mkdir(parents=True)
+    (directory / "metrics.json").write_text(json.dumps(content | {"cost": {"cpu_seconds": 90.0 + 60 * seed}}))
+    return directory
+
+
+def test_every_row_names_what_it_compares() -> None:
+    for table in TABLES:
+        for each in table.rows:
+            assert each.experiment in names("experiment"), each
+            assert (each.published is None) == (not each.mark) or each.experiment == "multi30k_tiny", each
+            assert each.published is None or each.statistic, each
+    commands = [each.command for table in TABLES for each in table.rows]
+    assert len(set(commands)) == len(commands)
+
+
+@pytest.mark.parametrize("title", [table.title for table in TABLES])
+def test_the_rows_of_a_table_are_runs_that_differ(title: str) -> None:
+    rows = next(table for table in TABLES if table.title == title).rows
+    first, last = (described(run_parts(each.config())) for each in (rows[0], rows[-1]))
+    assert same(first, first) and not same(first, last)
+
+
+def test_runs_are_those_that_the_command_makes(tmp_path: Path) -> None:
+    """Of any seed and place; not those of other steps or another variant; an older one lacks newer options."""
+    wanted = row("rel-e")
+    finished(wanted, tmp_path / "a", 0, 0.5)
+    finished(wanted, tmp_path / "b", 1, 0.7, data__workers=3)
+    finished(wanted, tmp_path / "older", 2, 0.6, model__share_layers=None)
+    finished(wanted, tmp_path / "shorter", 3, 0.1, max_steps=2)
+    finished(wanted, tmp_path / "values", 4, 0.1, encoding__values=True)
+    finished(row("rel2-e"), tmp_path / "cross", 5, 0.1)
+    found = group_of(wanted, group_runs(find_runs([str(tmp_path)])))
+    assert sorted(found.runs) == [0, 1, 2]
+    written = cells(wanted, found)
+    assert written[:7] == ["rel-e", "0.422 [R]", "0.600", "sd 0.100, 0.500 - 0.700", "3", "0.990", "6,250"]
+    assert written[7:] == ["2.5 min", f"`{wanted.command}`"]
+    assert cells(row("abs"), group_of(row("abs"), []))[2] == "not run"
+
+
+def test_an_older_run_is_not_taken_for_one_with_a_newer_option() -> None:
+    wanted = described(run_parts(row("26, relative, shared layers", "small size").config()))
+    older = {key: value for key, value in wanted.items() if key != "model.share_layers"}
+    assert wanted["model.share_layers"] is True and defaults(wanted)["model.share_layers"] is False
+    assert not same(wanted, older)
+    assert same({**wanted, "model.share_layers": False}, older)
+
+
+def test_far_below_a_verified_figure_is_said(tmp_path: Path) -> None:
+    wanted = row("t5", "Kazemnejad et al. 2023, copy")
+    assert wanted.mark == "V" and wanted.published == 0.42
+    for seed, score in enumerate((0.10, 0.12)):
+        finished(wanted, tmp_path / str(seed), seed, score)
+    ours = cells(wanted, group_of(wanted, group_runs(find_runs([str(tmp_path)]))))[2]
+    assert ours == f"0.110 ({(0.42 - 0.11) / 0.02 * 2**0.5:.1f} sd below)"
+
+
+def test_text_is_scored_as_published(tmp_path: Path) -> None:
+    """Tokenised text as it stands; the figure is of the set's lines alone."""
+    wanted = row("lowercased, tokenised", "Multi30k")
+    lines = [("ein mann ,", "ein mann ."), ("zwei hunde spielen im schnee .", "zwei hunde spielen im schnee .")]
+    records = [{"set": wanted.set, "output": o, "reference": r} for o, r in lines]
+    records.append({"set": "test_2017", "output": "nichts", "reference": "alles"})
+    (tmp_path / "outputs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    expected = text_scores(*map(list, zip(*lines, strict=True)), tokenize="none")["bleu"]["score"]
+    assert wanted.measured({}, tmp_path) == expected > 0
+
+
+def test_tables_stand_between_the_marks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relformer.published.command.published_tables", lambda: TABLES[:1])
+    finished(row("abs"), tmp_path / "runs" / "a", 0, 0.25)
+    out = tmp_path / "README.md"
+    out.write_text("before\n<!-- published -->\nold\n<!-- /published -->\nbehind\n")
+    figures = tmp_path / "pictures"
+    for _ in range(2):
+        published_command([str(tmp_path / "runs"), f"out={out}", f"figures={figures}"])
+    text = out.read_text()
+    assert text.startswith("before\n<!-- published -->\n### ") and text.endswith("<!-- /published -->\nbehind\n")
+    assert "old" not in text and "| abs | 0.000 [R] | 0.250 |" in text and text.count("not run") == 6
+    (picture,) = figures.iterdir()
+    assert f"](pictures/{picture.name})" in text
+
+
+def test_a_claim_has_a_picture_of_its_own(tmp_path: Path) -> None:
+    table = next(table for table in TABLES if "learns of distance" in table.title)
+    groups = []
+    for number, each in enumerate(table.rows[:3]):
+        for seed in (0, 1):
+            finished(each, tmp_path / f"{number}-{seed}", seed, 0.5 - 0.1 * number + 0.02 * seed)
+        groups.append(group_of(each, group_runs(find_runs([str(tmp_path)]))))
+    drawn = dict(pictures_of(table, [*groups, *[Group({}, {})] * 2]))
+    assert list(drawn) == ["lengths", "claim"]
+    (axis,) = drawn["claim"].axes
+    assert axis.get_xlabel().startswith("log2(1 + learned numbers")
+    means = [line.get_ydata()[0] for line in axis.lines if line.get_label() in {row.name for row in table.rows}]
+    assert means == pytest.approx([0.51, 0.41, 0.31])
+    other = next(table for table in TABLES if "ALiBi is worse" in table.title)
+    assert list(pictures_of(other, [Group({}, {})] * 3)) == []
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a file; make one that holds"):
+        published_command([f"out={tmp_path / 'none.md'}"])
+    (tmp_path / "bare.md").write_text("text")
+    with pytest.raises(UserError, match="lacks the lines <!-- published -->"):
+        published_command([f"out={tmp_path / 'bare.md'}"])
+    with pytest.raises(UserError, match=r"figures=.* needs out=FILE"):
+        published_command([f"figures={tmp_path}"])

@@ -1,0 +1,135 @@
+"""From a command line to jobs: lists, lines, seeds; what can't be composed is shown as a list of runs."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from relformer.config import compose, slots_chosen
+from relformer.errors import UserError
+from relformer.sweeps.command import refuse, refuse_alone
+from relformer.sweeps.job import Job, run_key
+from relformer.sweeps.planning import combined, hydra_of_jobs, planned
+from tests.config.composed import SMALL
+
+OmegaConf.register_new_resolver("run_key", run_key, replace=True)
+
+
+def jobs_of(*overrides: str) -> list[Job]:
+    given = [*SMALL, *slots_chosen(overrides)]
+    return planned(given, combined(compose(given), given))
+
+
+def own(*overrides: str) -> list[str]:
+    return [str(job) for job in jobs_of(*overrides)]
+
+
+def test_a_grid_is_every_combination() -> None:
+    assert own("encoding=t5,alibi", "seed=3,4") == [
+        "encoding=t5 seed=3",
+        "encoding=t5 seed=4",
+        "encoding=alibi seed=3",
+        "encoding=alibi seed=4",
+    ]
+
+
+def test_jobs_have_directories_and_keys_of_their_own() -> None:
+    first, second = jobs_of("encoding=t5,alibi", "hydra.sweep.dir=home")
+    assert [first.directory, second.directory] == [
+        Path.cwd() / "home" / "0_reverse-t5-s0",
+        Path.cwd() / "home" / "1_reverse-alibi-s0",
+    ]
+    assert first.key != second.key and not Path("home").exists()
+
+
+def test_lines_are_runs_and_lists_multiply_them(tmp_path: Path) -> None:
+    runs = 'sweep.runs=["encoding=t5 encoding.num_buckets=16,8","encoding=alibi"]'
+    found = jobs_of("sweep=list", runs, "seed=0,1")
+    tables = ["encoding=t5 encoding.num_buckets=16", "encoding=t5 encoding.num_buckets=8", "encoding=alibi"]
+    assert sorted(map(sorted, (job.own for job in found))) == sorted(
+        sorted([f"seed={seed}", *table.split()]) for seed in (0, 1) for table in tables
+    )
+    file = tmp_path / "runs.txt"
+    file.write_text("# both tables\nencoding=t5 encoding.num_buckets=16,8\n\nencoding=alibi  # none\n")
+    assert own("sweep=list", f"sweep.runs={file}", "seed=0,1") == [str(job) for job in found]
+
+
+def test_a_line_may_choose_for_a_slot_and_wins_over_the_command_line() -> None:
+    (job,) = jobs_of("sweep=list", 'sweep.runs=["decoder_encoding=alibi seed=7"]', "seed=1")
+    assert "encoding@decoder_encoding=alibi" in job.overrides
+    assert [each for each in job.overrides if each.startswith("seed=")] == ["seed=7"]
+
+
+def test_seeds_count_from_the_seed() -> None:
+    assert own("sweep=seeds", "sweep.n=3") == ["seed=0", "seed=1", "seed=2"]
+    assert own("sweep=seeds", "sweep.n=2", "seed=10", "encoding=t5,alibi") == [
+        "seed=10 encoding=t5",
+        "seed=10 encoding=alibi",
+        "seed=11 encoding=t5",
+        "seed=11 encoding=alibi",
+    ]
+
+
+def test_a_list_for_one_encoding_alone_is_shown_as_a_list_of_runs() -> None:
+    """And what is shown can be run."""
+    with pytest.raises(UserError, match=r"encoding=alibi encoding\.num_buckets=16.*no config key") as error:
+        jobs_of("encoding=t5,alibi", "encoding.num_buckets=16,32", "seed=0,1", "trainer.max_steps=20")
+    words = shlex.split(str(error.value).splitlines()[-1])
+    lines = '["encoding=t5 encoding.num_buckets=16","encoding=t5 encoding.num_buckets=32","encoding=alibi"]'
+    assert words[:4] == ["python", "train.py", "sweep=list", f"sweep.runs={lines}"]
+    assert words[4:] == [*SMALL, "seed=0,1", "trainer.max_steps=20"]
+    found = planned(words[2:], combined(compose(words[2:]), words[2:]))
+    assert len(found) == 6 and sum("encoding=alibi" in job.overrides for job in found) == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["sweep=list"], "has no line; give a file of them, or a list"),
+        (["sweep=list", "sweep.runs=nowhere.txt"], "nowhere.txt can't be read"),
+        (["sweep=seeds", "sweep.n=0"], "sweep.n=0 must be at least 1"),
+        (["sweep=seeds", "seed=1,2"], "seed=1,2 and sweep.n=5 both list seeds"),
+        (["optimizer.lr=interval(0.1,1)"], "a range without steps is for a search: sweep=optuna"),
+        (["model.width=64,abc"], "a job of the sweep can't be composed: model.width=abc"),
+        (["seed=0,1", "hydra.sweep.subdir=same"], r"jobs 0 \(seed=0\) and 1 \(seed=1\) .* share the directory"),
+    ],
+)
+def test_what_is_no_sweep_is_said(overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        jobs_of(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["sweep=joblib", "sweep.at_once=0"], "at_once=0 must be at least 1"),
+        (["sweep=slurm", "sweep.cluster=pbs"], "is not one of slurm, local"),
+        (["sweep=optuna", "sweep.n=2"], "leave out one"),
+        (["hydra.sweeper._target_=hydra_plugins.hydra_optuna_sweeper.OptunaSweeper"], "choose sweep=optuna"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        refuse(compose([*SMALL, *overrides]))
+
+
+@pytest.mark.parametrize("variables", [{"TORCHELASTIC_RUN_ID": "1"}, {"SLURM_NTASKS": "2", "SLURM_PROCID": "0"}])
+def test_ranks_from_outside_make_no_sweep(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="a sweep starts its own processes"):
+        refuse(compose([*SMALL, "sweep=grid"]))
+
+
+@pytest.mark.parametrize(("option", "remedy"), [("runs=[a]", "sweep=list"), ("n=3", "seeds"), ("trials=3", "optuna")])
+def test_options_of_a_sweep_want_one(option: str, remedy: str) -> None:
+    with pytest.raises(UserError, match=f"is for a sweep: add .*{remedy}"):
+        refuse_alone(compose([*SMALL, f"sweep.{option}"]))
+
+
+def test_jobs_are_told_what_is_theirs() -> None:
+    given = ["sweep=seeds", "sweep.objective=val/iid/exact_match", "hydra.sweep.dir=a", "hydra.searchpath=[file:///x]"]
+    (job, _) = planned(given, combined(compose([*SMALL, "sweep.n=2"]), given))
+    assert job.overrides == ["sweep.objective=val/iid/exact_match", "seed=0"]
+    assert hydra_of_jobs(given) == ["hydra.searchpath=[file:///x]"]

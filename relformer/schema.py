@@ -47,10 +47,13 @@ class EvalOptions:
 @dataclass(frozen=True)
 class HardwareOptions:
     """`threads` of each process; null shares the machine's cores out. `compile`: the feed-forward half of each layer by
-    torch.compile while training, once for all lengths; a minute's wait that a long run on a GPU repays."""
+    torch.compile while training, once for all lengths; a minute's wait that a long run on a GPU repays.
+    `activation_checkpointing`: layers are made twice, and only their inputs kept in between: a third more time for most
+    of the activations' memory."""
 
     threads: int | None = None
     compile: bool = False
+    activation_checkpointing: bool = False
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ class Seq2Seq(nn.Module):
         for layer in (*self.encoder.layers, *self.decoder.layers):
             layer.feedforward_branch.compiled = compiled
 
+    def checkpoint_training(self) -> None:
+        """Have training keep the inputs of layers alone, for memory; a step then makes each layer's forward pass
+        twice."""
+        self.encoder.checkpointed = self.decoder.checkpointed = True
+
     @contextmanager
     def decoding(self) -> Iterator[None]:
         """Decode within this: on a CPU the decoder then reads copies of its weights that are stored by columns.

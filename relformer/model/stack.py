@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from relformer.encodings import LengthError
 from relformer.encodings.span import Positions, as_tensor, count, part
@@ -15,6 +16,20 @@ from relformer.model.cache import Cache, Encoded, GrowingMemory, Memory
 from relformer.model.layers import FeedForward, Residual, dropped, norm
 from relformer.model.options import ModelOptions
 from relformer.model.slot import Placed, Slot
+
+
+class Stack(nn.Module):
+    """What runs the layers of the encoder and of the decoder."""
+
+    checkpointed = False
+    """Whether training keeps a layer's input alone and makes the rest anew in the backward pass (Chen et al. 2016,
+    arXiv:1604.06174); dropout draws the same again."""
+
+    def run(self, layer: nn.Module, *inputs: object) -> Tensor:
+        if not (self.checkpointed and self.training and torch.is_grad_enabled()):
+            return layer(*inputs)
+        states: Tensor = checkpoint(layer, *inputs, use_reentrant=False)
+        return states
 
 
 class EncoderLayer(nn.Module):
@@ -64,7 +79,7 @@ def layers(
     return nn.ModuleList(made * depth if options.share_layers else made)
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     def __init__(self, options: ModelOptions, slot: Slot, backend: str) -> None:
         super().__init__()
         self.slot = slot
@@ -84,12 +99,12 @@ class Encoder(nn.Module):
         placed = self.slot.place(positions, positions, positions, length, x.device)
         states = x
         for layer, where in zip(self.layers, placed, strict=True):
-            states = layer(states, where, padding)
+            states = self.run(layer, states, where, padding)
         states = self.norm(states)
         return Encoded(states, padding, positions, states + x if self.slot.first.also_in_cross_value else states)
 
 
-class Decoder(nn.Module):
+class Decoder(Stack):
     def __init__(self, options: ModelOptions, slot: Slot, cross: Slot, backend: str) -> None:
         super().__init__()
         self.slot, self.cross = slot, cross
@@ -127,7 +142,7 @@ class Decoder(nn.Module):
         asking = abreast(new, beams, x.device)
         crossed = self.cross.place(asking, source, source, max(cache.planned, count(source)), x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
-            x = layer(x, own, cross, cache, number)
+            x = self.run(layer, x, own, cross, cache, number)
         cache.length = stop
         return self.norm(x)
 

@@ -78,6 +78,8 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
         initialise(module, config.init_from, config.init_strict, aloud=trainer.is_global_zero)
     if config.hardware.compile:
         module.model.compile_training()
+    if config.hardware.activation_checkpointing:
+        module.model.checkpoint_training()
     if trainer.is_global_zero:
         save_vocabularies(corpus, run_dir)
         logger.info("%s", describe(module, data, trainer, run_dir, start, changes))

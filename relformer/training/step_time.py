@@ -119,7 +119,14 @@ def shared_record(config: DictConfig) -> Path:
     parts = {key: part for key, part in run_parts(config).items() if key not in SAME_COST}
     parts["optimizer"] = {key: value for key, value in parts["optimizer"].items() if key != "lr"}
     device = device_of(config)
-    place = [config.hardware.compile, ranks(config, device), machine(device), torch.__version__]
+    hardware = config.hardware
+    place = [
+        hardware.compile,
+        hardware.activation_checkpointing,
+        ranks(config, device),
+        machine(device),
+        torch.__version__,
+    ]
     return Path(config.paths.log_dir) / "matched_time" / f"{key_of(parts, place)}.json"
 
 
@@ -187,6 +194,8 @@ def turn(fabric: Fabric, parts: dict[str, Any], batches: list[Batch], config: Di
     )
     if config.hardware.compile:
         made.model.compile_training()
+    if config.hardware.activation_checkpointing:
+        made.model.checkpoint_training()
     module, optimizer = fabric.setup(made.train(), made.build_optimizer())
 
     def run() -> None:

@@ -27,7 +27,7 @@ RUN = (
 )
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 SHARDED = ("hardware=fsdp", "trainer.accelerator=cpu", "trainer.precision=32-true")
-ENCODINGS = ("t5", "rope", "cope")
+ENCODINGS = ("t5", "rope", "shaw")
 
 
 def run(

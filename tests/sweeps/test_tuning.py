@@ -118,6 +118,6 @@ def test_all_that_a_sweep_varies_is_tuned() -> None:
 def test_one_run_tunes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py"])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"sweep\.learning_rates is tried by a sweep: add -m, or leave it out"):
+    with pytest.raises(UserError, match=r"sweep\.learning_rates is for a sweep: add -m, or leave it out"):
         launch([*SMALL, RATES])
     assert not list(tmp_path.iterdir())

@@ -81,13 +81,13 @@ class Throughput(pl.Callback):
             if len(self.times) == WARM_UP:
                 self.since_last(trainer)
             elif len(self.times) > WARM_UP and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
-                self.write(trainer)
+                self.publish(trainer)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         if len(self.times) > max(self.read, WARM_UP):
-            self.write(trainer)
+            self.publish(trainer)
 
-    def write(self, trainer: Trainer) -> None:  # `log` is the module's: Lightning puts it into every callback
+    def publish(self, trainer: Trainer) -> None:
         recent = self.since_last(trainer)
         for key, value in recent.items():
             self.totals[key] += value

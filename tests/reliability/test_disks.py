@@ -1,10 +1,13 @@
 """Disks that are read-only, full, or too small."""
 
+import contextlib
 import csv
 import errno
+import io
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +33,46 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_module, "_told", set())
 
 
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
+    """What the command line says of options with which nothing begins."""
+
+    def refuse(*options: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["train.py", *DATA, *FAST, *options])
+        monkeypatch.chdir(tmp_path)
+        error = io.StringIO()
+        with pytest.raises(SystemExit) as end, contextlib.redirect_stderr(error):
+            main()
+        assert end.value.code == 2 and "Traceback" not in error.getvalue()
+        return error.getvalue()
+
+    return refuse
+
+
 @pytest.mark.parametrize("override", ["paths.log_dir={}/runs", "hydra.run.dir={}", "hydra.run.dir={}/a/b"])
 def test_a_read_only_disk_is_found_before_anything_is_read(
     read_only: Path,  # noqa: F811
-    tmp_path: Path,
+    refused: Callable[..., str],
     override: str,
 ) -> None:
-    ended = relformer(*DATA, *FAST, override.format(read_only), cwd=tmp_path)
-    assert ended.code == 2 and "Traceback" not in ended.error
-    assert "Read-only file system; set paths.log_dir" in ended.error and not list(read_only.iterdir())
+    assert "Read-only file system; set paths.log_dir" in refused(override.format(read_only))
+    assert not list(read_only.iterdir())
 
 
-def test_a_full_disk_is_found_before_step_0(disk: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_full_disk_is_found_before_step_0(disk: Path, refused: Callable[..., str]) -> None:  # noqa: F811
     filler = fill(disk)
-    ended = relformer(*DATA, *FAST, f"hydra.run.dir={disk}/runs/mine", cwd=tmp_path)
-    assert ended.code == 2 and "Traceback" not in ended.error and "No space left on device" in ended.error
+    assert "No space left on device" in refused(f"hydra.run.dir={disk}/runs/mine")
     assert list(disk.iterdir()) == [filler]
 
 
-def test_wandb_on_a_full_disk_is_found_before_step_0(disk: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_wandb_on_a_full_disk_is_found_before_step_0(
+    disk: Path,  # noqa: F811
+    tmp_path: Path,
+    refused: Callable[..., str],
+) -> None:
     fill(disk)
     more = ("logger=wandb", "logger.mode=offline", f"paths.log_dir={disk}", f"hydra.run.dir={tmp_path}/run")
-    ended = relformer(*DATA, *FAST, *more, cwd=tmp_path)
-    assert ended.code == 2 and "No space left on device" in ended.error
+    assert "No space left on device" in refused(*more)
 
 
 @pytest.mark.parametrize("error", [errno.EROFS, errno.ENOSPC, errno.EACCES])

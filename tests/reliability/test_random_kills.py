@@ -17,27 +17,27 @@ from tests.reliability.tiny import TINY, rows, state, unequal
 pytestmark = pytest.mark.slow
 
 KILLS, RUNS, PER_RUN = 20, 10, 2
-OPTIONS = (*TINY, "trainer.max_steps=60", "data.workers=1")
+STEPS = 60
+OPTIONS = (*TINY, f"trainer.max_steps={STEPS}", "data.workers=1")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
-def training_begins(started: Started, run: Path) -> None:
-    """Wait for a row of figures that was not there, or for the end."""
-    csv = run / "csv" / "metrics.csv"
-    before = csv.stat().st_size if csv.exists() else 0
-    while started.process.poll() is None and not (csv.exists() and csv.stat().st_size > before):
+def reached(run: Path) -> int:
+    """The last step in the log."""
+    try:
+        return max((step for step, _ in rows(run)), default=0)
+    except (OSError, TypeError, ValueError):  # none yet, or a row half written
+        return 0
+
+
+def killed(started: Started, run: Path, chance: random.Random) -> bool:
+    """Send a signal to one process or the group, one time in four before training has begun, else within a step that is
+    still to come or behind the last one; False where the run was over first."""
+    number, aim = chance.choice(SIGNALS), chance.randint(min(reached(run) + 1, STEPS), STEPS)
+    early = chance.random() < 0.25
+    while not early and started.process.poll() is None and reached(run) < aim - 1:  # steps in the log count from 0
         time.sleep(0.01)
-
-
-def killed(started: Started, run: Path, seconds: float, chance: random.Random) -> bool:
-    """Send a signal to one process or the group, up to `seconds` after training has begun, one time in four before
-    that; False where the run was over first."""
-    number = chance.choice(SIGNALS)
-    if chance.random() < 0.25:
-        time.sleep(chance.uniform(0, seconds))
-    else:
-        training_begins(started, run)
-        time.sleep(chance.uniform(0, seconds))
+    time.sleep(chance.uniform(0, 4 if early else 0.3))
     if started.process.poll() is not None:
         return False
     if chance.random() < 0.5:
@@ -52,17 +52,13 @@ def killed(started: Started, run: Path, seconds: float, chance: random.Random) -
 def test_twenty_random_kills(tmp_path: Path) -> None:
     chance, kills, runs = random.Random(0), 0, 0
     whole = tmp_path / "whole"
-    first = Started(*OPTIONS, f"hydra.run.dir={whole}", cwd=tmp_path)
-    training_begins(first, whole)
-    began = time.monotonic()
-    first.ended().succeeded()
-    seconds = 0.8 * (time.monotonic() - began)
+    Started(*OPTIONS, f"hydra.run.dir={whole}", cwd=tmp_path).ended().succeeded()
     while kills < KILLS or runs < RUNS:
         runs += 1
         run = tmp_path / f"run{runs}"
         command = (*OPTIONS, f"hydra.run.dir={run}", "resume=auto")
         for _ in range(PER_RUN):
-            kills += killed(Started(*command, cwd=tmp_path), run, seconds, chance)
+            kills += killed(Started(*command, cwd=tmp_path), run, chance)
             for path in run.glob("checkpoints/*.ckpt"):
                 assert damage(path) is None and state(path), path
         Started(*command, cwd=tmp_path).ended().succeeded()

@@ -58,13 +58,13 @@ VARIANTS = {
 
 def rows(run: Path) -> dict[tuple[int, str], str]:
     """Every figure of every step as it is written, the shortest digits that make the same float; of what was done twice
-    the last."""
+    the last. Without seconds and what is counted by them."""
     with (run / "csv" / "metrics.csv").open(newline="") as file:
         return {
             (int(row["step"]), name): value
             for row in csv.DictReader(file)
             for name, value in row.items()
-            if value and name != "step"
+            if value and name != "step" and not name.startswith("throughput/")
         }
 
 

@@ -86,7 +86,7 @@ def test_a_log_takes_what_a_job_prints(tmp_path: Path) -> None:
 
 FAMILY = """
     import signal, subprocess, sys, time
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stderr=subprocess.DEVNULL)
     print(child.pid, flush=True)
     {ending}
     time.sleep(600)

@@ -13,7 +13,7 @@ from tests.reliability.tiny import TINY, VARIANTS, rows, state, unequal
 pytestmark = pytest.mark.slow
 
 CASES = {
-    "1 process": ((), ["step7", "validation12", "checkpoint15", "step20", "step21"]),
+    "1 process": ((), ["step7", "validation12", "checkpoint15", "step20", "step21", "validation24"]),
     "1 process, 2 workers": (
         ("data.workers=2", *VARIANTS["ema"], *VARIANTS["accumulated"]),
         ["validation4", "step8", "checkpoint12"],

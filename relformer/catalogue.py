@@ -64,15 +64,15 @@ def markdown() -> str:
 
 
 def show(name: str) -> None:
-    """Print one encoding: the formula from its module's docstring, its options with types and defaults, its slots.
+    """Print one encoding: the formula from its module's docstring (or its own), its options, its slots.
 
     Raises:
         UserError: no such encoding, with the nearest name.
     """
     entry = encodings[name]
     module = inspect.getmodule(entry.cls)
-    doc = (module.__doc__ or "") if module else ""
-    print(f"{name}\n\n{doc.strip()}\n\nslots: {slots(entry)}")
+    doc = (module and module.__doc__) or entry.cls.__doc__ or ""
+    print(f"{name}\n\n{inspect.cleandoc(doc)}\n\nslots: {slots(entry)}")
     for role, reason in entry.cls.refuses.items():  # type: ignore[attr-defined]
         print(f"  not as {role}: {reason}")
     print("\noptions (encoding.NAME=VALUE):")

@@ -177,6 +177,10 @@ def check_key(override: Override, config: DictConfig) -> None:
         parent = parent.rpartition(".")[0]
     known = keys if key.startswith("hydra.") else [k for k in keys if k.split(".")[0] != "hydra"]
     siblings = [k.removeprefix(f"{parent}.") for k in known if k.rpartition(".")[0] == parent]
+    home, _, leaf = key.rpartition(".")
+    if parent and parent == home:  # a common parent makes no names alike
+        near = [f"{home}.{name}" for name in siblings if did_you_mean(leaf, [name])]
+        known = near or [k for k in known if k.rpartition(".")[2] == leaf]
     where = f"keys under {parent!r}" if parent else "keys"
     plus = (
         f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..."

@@ -6,6 +6,7 @@ All that ranks must agree on before they can talk to one another: how many they 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from datetime import timedelta
 from relformer.errors import UserError
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-UNNAMED = "none"
-"""torchrun's run id where none was given."""
+UNNAMED = re.compile("none|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""torchrun's run id where none was given: on a single node it draws a UUID."""
 INTERACTIVE = ("bash", "interactive")
 """Names of SLURM jobs in which Lightning, too, takes processes as started by hand."""
 SECONDS = 300
@@ -73,7 +74,8 @@ def run_stamp(restarts: bool) -> str:
         if (restarts or several) and "SLURM_JOB_ID" in os.environ:
             return os.environ["SLURM_JOB_ID"]
         return stamp(os.getpid())
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ[TORCHRUN]) != UNNAMED:
+    job = os.environ[TORCHRUN]
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not UNNAMED.fullmatch(job):
         return job
     if int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1:
         return agreed(stamp(os.getppid()))

@@ -160,7 +160,9 @@ def located(name: str, target: str) -> Entry:
             raise UserError(f"{name}: _target_={target} is not a subclass of relformer.encodings.PositionalEncoding")
         return Entry(name, found)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"{name}: _target_={target} can't be imported ({error}); is its package installed?") from None
+        raise UserError(
+            f"{name}: _target_={target} can't be imported ({error}); is its package installed, or in PYTHONPATH?"
+        ) from None
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

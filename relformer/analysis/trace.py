@@ -41,6 +41,9 @@ class Traced:
     """The tokens that ask, (Q,), and those that are asked, (K,)."""
     keys: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<{self.slot} layer {self.layer}: (H, Q, K) = {tuple(self.weights.shape)}>"
+
     @property
     def logits(self) -> Tensor:
         """What the softmax got: (H, Q, K)."""

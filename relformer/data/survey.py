@@ -43,7 +43,12 @@ def batch_lines(order: Order, steps: int, accumulate: int = 1) -> Iterator[str]:
     epochs = steps * accumulate / batches
     padding = f", {order.padding():.1%} of them padding" if isinstance(order, ByTokens) else ""
     budget = f" of at most {order.budget:,} positions a side{padding}" if isinstance(order, ByTokens) else ""
-    yield f"batches  {batches:,.6g} an epoch{budget}; {steps:,} steps are {epochs:.3g} epochs"
+    yield f"batches  {rounded(batches)} an epoch{budget}; {steps:,} steps are {rounded(epochs)} epochs"
+
+
+def rounded(count: float) -> str:
+    """Three digits, and whole numbers whole."""
+    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
 
 
 def survey(options: Mapping[str, Any], seed: int, steps: int) -> None:

@@ -17,15 +17,19 @@ def compose(overrides: Sequence[str] = (), *, checked: bool = False, config_dir:
         config_dir: a folder of one's own YAML, laid out like `conf/`.
 
     Raises:
-        UserError: an unknown key or option with the nearest known one, a value of the wrong type, or a list of values.
+        UserError: an unknown key or option with the nearest known one, a value of the wrong type, a list of values,
+            or a string where a list belongs.
     """
     from omegaconf import open_dict
 
+    from relformer import UserError
     from relformer.check import check
     from relformer.config import compose as composed
     from relformer.config import prepare, slots_chosen
     from relformer.training.launch import refuse_sweep
 
+    if isinstance(overrides, str):
+        raise UserError(f"compose takes a list of overrides, not one string; write [{overrides!r}]")
     prepare(config_dir)
     chosen = slots_chosen(overrides)
     refuse_sweep(chosen)

@@ -41,6 +41,9 @@ class Trace:
     """The tokens as the model read them: with EOS, and with BOS."""
     calls: tuple[Traced, ...]
 
+    def __repr__(self) -> str:
+        return f"<trace: {', '.join(str((each.slot, each.layer)) for each in self.calls)}>"
+
     def __iter__(self) -> Iterator[Traced]:
         return iter(self.calls)
 

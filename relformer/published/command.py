@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def published_command(arguments: list[str]) -> str:
         raise OptionError("figures", str(options.figures), "needs out=FILE, whose tables show them")
     around = None if options.out is None else marked(options.out)
     prepare()
+    print("composing every row, which takes a minute", file=sys.stderr)
     text = "\n".join(
         sections(group_runs(find_runs(options.runs)) if options.runs else [], options.figures, options.out)
     )

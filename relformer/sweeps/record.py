@@ -21,14 +21,23 @@ class Record:
     def __init__(self, home: Path, jobs: Iterable[Job] = ()) -> None:
         self.home = home
         self.jobs = list(jobs)
-        mine = {job.directory.resolve() for job in self.jobs}
-        self.earlier = [job for job in read_record(home) if job.directory.resolve() not in mine]
+        self.earlier = read_record(home)
+        for job in self.jobs:
+            self.take_over(job)
 
     def add(self, job: Job) -> None:
         """Another job, as a search finds it."""
         self.jobs.append(job)
-        self.earlier = [each for each in self.earlier if each.directory.resolve() != job.directory.resolve()]
+        self.take_over(job)
         self.write()
+
+    def take_over(self, job: Job) -> None:
+        """A job in the place of an earlier one with its directory; a finished one keeps the seconds that it took."""
+        here = job.directory.resolve()
+        for each in self.earlier:
+            if each.directory.resolve() == here and job.finished:
+                job.started, job.seconds = each.started, each.seconds
+        self.earlier = [each for each in self.earlier if each.directory.resolve() != here]
 
     def write(self) -> None:
         jobs = [stored(job, self.home) for job in (*self.earlier, *self.jobs)]

@@ -35,11 +35,12 @@ def print_status(folder: Path) -> None:
     for home in homes:
         jobs, running = read_record(home), is_held(home)
         states = [job.state(running, is_held(job.directory)) for job in jobs]
-        table = Table(*COLUMNS, title=f"{home}, {counted(states)}", title_justify="left")
+        table = Table(title=f"{home}, {counted(states)}", title_justify="left")
+        for column in COLUMNS:
+            table.add_column(column, overflow="fold")
         for job, state in zip(jobs, states, strict=True):
             table.add_row(*row(job, state))
-        console = Console()
-        console.print(table, soft_wrap=not console.is_terminal)
+        Console(width=None if Console().is_terminal else 200).print(table)
 
 
 def counted(states: list[str]) -> str:

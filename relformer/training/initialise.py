@@ -3,10 +3,11 @@ token; everything else is listed, and stays as the seed drew it."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from omegaconf import DictConfig
@@ -196,10 +197,25 @@ def shape_of(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "1"
 
 
-def refuse_unlike(done: Transfer, strict: bool) -> None:
-    """Raises UserError, with the listing, where something did not fit and `strict` forbids that."""
+def refuse_unlike(done: Transfer, strict: bool, model: Mapping[str, Any]) -> None:
+    """Raises UserError, with the listing, where something did not fit and `strict` forbids that.
+
+    Args:
+        model: the options of the new model; where the trained one has others, they are named.
+    """
     if strict and not done.exact:
-        raise UserError("\n".join((*done.said(), "to go on with these, add init_strict=false")))
+        lines = [*done.said(), "to go on with these, add init_strict=false"]
+        others = [
+            f"model.{k}={word(v)}" for k, v in done.origin.config["model"].items() if k in model and model[k] != v
+        ]
+        if others:
+            lines.append(f"the trained model has other options; to have them here too, add {' '.join(others)}")
+        raise UserError("\n".join(lines))
+
+
+def word(value: Any) -> str:
+    """An option's value as it stands on the command line."""
+    return json.dumps(value).strip('"')
 
 
 def check_initialisation(config: DictConfig) -> None:
@@ -210,8 +226,9 @@ def check_initialisation(config: DictConfig) -> None:
     """
     corpus = check_corpus(plain(config, "data")["data"])
     coders = (corpus.source_vocabulary, corpus.target_vocabulary)
-    model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *map(len, coders))
-    refuse_unlike(transfer(model, coders, open_origin(config.init_from)), config.init_strict)
+    parts = plain(config, "seed", "model", "attention", *SLOTS)
+    model = build_model(parts, *map(len, coders))
+    refuse_unlike(transfer(model, coders, open_origin(config.init_from)), config.init_strict, parts["model"])
 
 
 def initialise(module: Seq2SeqModule, init_from: str, strict: bool, aloud: bool) -> None:
@@ -221,6 +238,6 @@ def initialise(module: Seq2SeqModule, init_from: str, strict: bool, aloud: bool)
         UserError: as `check_initialisation`.
     """
     done = transfer(module.model, (module.source_vocabulary, module.target_vocabulary), open_origin(init_from))
-    refuse_unlike(done, strict)
+    refuse_unlike(done, strict, module.hparams["model"])
     if aloud:
         logger.info("%s", "\n".join(done.said()))

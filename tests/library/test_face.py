@@ -135,6 +135,7 @@ def test_what_acts_before_the_projections_asks_for_a_span() -> None:
         (lambda q, k, v: relformer.build_model(encoding={"base": 9.0}, vocabulary=9), "has no name"),
         (lambda q, k, v: relformer.build_model(encoding="shaw", vocabulary=9, backend="flex"), "can't serve"),
         (lambda q, k, v: relformer.compose(["encoding=alibbi"]), "did you mean 'alibi'"),
+        (lambda q, k, v: relformer.compose("encoding=alibi"), "a list of overrides, not one string"),
         (lambda q, k, v: relformer.compose(["encoding=alibi,t5"]), "lists several values"),
         (lambda q, k, v: relformer.compose(["model.heads=6"], checked=True), "model.heads=6 does not divide"),
     ],

@@ -60,6 +60,14 @@ def test_a_job_that_may_restart_has_one_directory(scontrol: Path, monkeypatch: p
     assert run_stamp(True) == run_stamp(False)
 
 
+def test_a_name_that_torchrun_drew_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "mine"}.items():
+        monkeypatch.setenv(name, value)
+    assert run_stamp(False) == "mine"
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "240a1714-8032-4395-9613-c6add6741a56")
+    assert run_stamp(False).endswith(f"-{os.getppid()}")
+
+
 def test_to_requeue_is_to_resume() -> None:
     (fault,) = reliability_faults(composed("reliability.requeue=true"))
     assert str(fault) == "reliability.requeue=True needs resume=auto, or the job would begin afresh"

@@ -60,6 +60,9 @@ def test_every_state_is_told(
     assert "1 running" in capsys.readouterr().out
     print_status(home)
     assert "3 killed" in capsys.readouterr().out
+    again = [job(home, 0, overrides=["encoding=sinusoidal", "encoding.learned=true"], own=["encoding=sinusoidal"])]
+    Record(home, again).write()
+    assert again[0].seconds == jobs[0].seconds is not None
     assert row(jobs[4], "running")[5] in ("7", "8", "9", "10", "11", "12")
 
 

@@ -56,7 +56,7 @@ def test_the_same_configuration_takes_everything() -> None:
     assert done.exact and not done.lines and not done.tokens
     assert done.numbers == sum(p.numel() for p in model.parameters())
     same_function(model, origin)
-    refuse_unlike(done, strict=True)
+    refuse_unlike(done, strict=True, model={})
 
 
 def test_a_swapped_encoding_is_listed_and_the_rest_is_taken() -> None:
@@ -79,7 +79,7 @@ def test_an_encoding_of_another_class_gives_nothing_though_its_tables_have_the_s
 
 
 def test_the_listing_is_aligned_and_stops_a_strict_run() -> None:
-    origin = trained(node("learned", max_length=8))
+    origin = trained(node("learned", max_length=8), model={"encoder_layers": 2})
     done = moved(fresh(node("learned", max_length=12), model={"encoder_layers": 1}), origin)
     lines = list(done.said())
     assert lines[0].startswith("weights of old (step 7): ")
@@ -89,8 +89,11 @@ def test_the_listing_is_aligned_and_stops_a_strict_run() -> None:
     assert sum(line.startswith("  dropped  encoder.layers.1.") for line in lines) > 3
     assert any(line.endswith("dropped, 2 resized") for line in lines)
     with pytest.raises(UserError, match=r"(?s)weights of old.*dropped  encoder.*add init_strict=false"):
-        refuse_unlike(done, strict=True)
-    refuse_unlike(done, strict=False)
+        refuse_unlike(done, strict=True, model={})
+    others = {"encoder_layers": 1, "feedforward_bias": True}
+    with pytest.raises(UserError, match=r"other options; to have them here too, add model.encoder_layers=2$"):
+        refuse_unlike(done, strict=True, model=others)
+    refuse_unlike(done, strict=False, model={})
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_words_in_another_order_alone_are_no_fault() -> None:
     letters = [*reversed(LETTERS)]
     done = moved(fresh(node("t5"), letters), trained(node("t5")), letters)
     assert done.exact and not done.lines and len(done.tokens) == 2
-    refuse_unlike(done, strict=True)
+    refuse_unlike(done, strict=True, model={})
 
 
 @pytest.mark.parametrize(("before", "after", "kinds"), [

@@ -42,7 +42,7 @@ class Progress(pl.Callback):
         }
         said = "exact match " + "   ".join(f"{name} {value:.3f}" for name, value in found.items())
         if "val/iid/bleu" in trainer.callback_metrics:
-            said += f"   BLEU of some {float(trainer.callback_metrics['val/iid/bleu']):.1f}"
+            said += f"   BLEU of a sample {float(trainer.callback_metrics['val/iid/bleu']):.1f}"
         self.say(trainer, said)
 
     def say(self, trainer: Trainer, text: str) -> None:

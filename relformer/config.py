@@ -78,8 +78,8 @@ def prepare(config_dir: str | None = None) -> None:
 
 
 def slots_chosen(overrides: Sequence[str]) -> list[str]:
-    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name, and a group of
-    which nothing is chosen is taken out."""
+    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name, and a group
+    of which nothing is chosen is taken out."""
     chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
     return [f"~{group}" if (group := absent(override)) else override for override in chosen]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,6 +25,11 @@ class Placed:
     encoding: PositionalEncoding
     span: Span
     fresh: Span
+
+    def unread(self) -> Placed:
+        """The same without what a layer has made of its table: a layer made twice makes that twice, too."""
+        span = replace(self.span)
+        return replace(self, span=span, fresh=span if self.fresh is self.span else replace(self.fresh))
 
 
 class Slot(nn.Module):

@@ -28,7 +28,12 @@ class Stack(nn.Module):
     def run(self, layer: nn.Module, *inputs: object) -> Tensor:
         if not (self.checkpointed and self.training and torch.is_grad_enabled()):
             return layer(*inputs)
-        states: Tensor = checkpoint(layer, *inputs, use_reentrant=False)
+
+        def alone(*inputs: object) -> Tensor:
+            made: Tensor = layer(*(each.unread() if isinstance(each, Placed) else each for each in inputs))
+            return made
+
+        states: Tensor = checkpoint(alone, *inputs, use_reentrant=False)
         return states
 
 

@@ -215,4 +215,4 @@ def summarise(jobs: Sequence[Job], home: Path) -> None:
     places = [job.directory for job in jobs if job.finished]
     if any(map(runs_below, places)):
         compare_runs(map(str, places))
-        print(f"again: relformer compare {home}")
+        print(f"again: relformer compare {shlex.quote(str(home))}")

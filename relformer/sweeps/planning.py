@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,11 @@ def words(line: str) -> list[str]:
     Raises:
         ValueError: a quotation is not closed.
     """
-    lexer = shlex.shlex(line, posix=True)
+    stream = StringIO(line)
+    lexer = shlex.shlex(stream, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     found: list[str] = []
-    while (rest := line[lexer.instream.tell() :].lstrip()) and not rest.startswith("#"):
+    while (rest := line[stream.tell() :].lstrip()) and not rest.startswith("#"):
         found.append(str(lexer.get_token()))
     return found
 

@@ -55,7 +55,7 @@ def read_record(home: Path) -> list[Job]:
         return []
     try:
         return [read_job(each, home) for each in json.loads(path.read_text(encoding="utf-8"))["jobs"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not the record of a sweep ({type(error).__name__}: {error}); remove it") from None
 
 

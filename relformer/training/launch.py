@@ -35,6 +35,7 @@ NOISE = (
     ".*The `srun` command is available.*",
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*You called `self.log.*",
+    ".*It is recommended to use `self.log.*",
     ".*lr_scheduler.step.*",
     ".*returned a view tensor.*",
     ".*WeightAveraging callback with a model that overrides.*",

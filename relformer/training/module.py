@@ -69,10 +69,12 @@ class Seq2SeqModule(pl.LightningModule):
         accumulate = self.trainer.accumulate_grad_batches if self._trainer else 1  # match=time has no Trainer
         number = self.global_step * accumulate + batch_index % accumulate
         torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank))
-        reached("step", self.global_step + 1)
+        spoiled = reached("step", self.global_step + 1)
         states = self.model.states(batch.source, batch.target, batch.positions)
         options = LossOptions(**self.config["loss"])
         loss = summed_loss(states, *self.model.head, batch.labels, PAD, options) / batch.tokens
+        if spoiled is not None:
+            loss = loss * float(spoiled)
         self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
         return loss
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from relformer import faults
 from relformer.config import plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.planning import Share, TrainingPlans
@@ -104,6 +105,15 @@ def test_so_many_in_a_row_end_the_run(tmp_path: Path) -> None:
     assert "the weights are still those of step 3" in str(fault.value) and "skipped_steps.jsonl" in str(fault.value)
     assert [record["step"] for record in records(tmp_path)] == [2, 4, 5, 6]
     assert all(torch.isfinite(value).all() for value in last(tmp_path)["state_dict"].values())
+
+
+def test_a_fault_on_purpose_spoils_its_step_alone(tmp_path: Path) -> None:
+    faults.arm("nan@step3,inf@step5")
+    try:
+        assert run(tmp_path)["skipped_steps"] == 2
+    finally:
+        faults.arm(None)
+    assert [record["step"] for record in records(tmp_path)] == [3, 5]
 
 
 @pytest.mark.parametrize("stop_after", [0, -1, True, 2.5])

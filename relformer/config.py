@@ -78,9 +78,16 @@ def prepare(config_dir: str | None = None) -> None:
 
 
 def slots_chosen(overrides: Sequence[str]) -> list[str]:
-    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name."""
+    """Overrides as Hydra takes them: `decoder_encoding=alibi` is a choice in a group that has another name, and a group
+    of which nothing is chosen is taken out."""
     chosen = [SLOT.sub(r"\1encoding@\2=", override) for override in overrides]
-    return ["~encoding@decoder_encoding" if o == "encoding@decoder_encoding=null" else o for o in chosen]
+    return [f"~{group}" if (group := absent(override)) else override for override in chosen]
+
+
+def absent(override: str) -> str | None:
+    """The group of which an override chooses nothing, where that may be."""
+    group, _, value = override.partition("=")
+    return group if value == "null" and group.rpartition("@")[2] in ABSENT else None
 
 
 def compose(overrides: list[str]) -> DictConfig:

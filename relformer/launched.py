@@ -69,7 +69,8 @@ def run_stamp(restarts: bool) -> str:
         restarts: of one task of SLURM too, where another run of the same job must not meet this one.
     """
     if TORCHRUN not in os.environ:
-        if (restarts and "SLURM_JOB_ID" in os.environ) or int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+        several = (found := launched()) is not None and found.devices * found.nodes > 1
+        if (restarts or several) and "SLURM_JOB_ID" in os.environ:
             return os.environ["SLURM_JOB_ID"]
         return stamp(os.getpid())
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and (job := os.environ[TORCHRUN]) != UNNAMED:

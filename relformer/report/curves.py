@@ -127,7 +127,7 @@ def seed_groups(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
         key = repr(sorted((k, repr(v)) for k, v in run.settings.items() if k != "seed"))
         groups.setdefault(key, []).append(run)
     first = [group[0] for group in groups.values()]
-    apart = [Run(r.directory, r.name, {k: v for k, v in r.settings.items() if k != "seed"}, [], None, 0) for r in first]
+    apart = [Run(r.directory, r.name, {k: v for k, v in r.settings.items() if k != "seed"}, [], None) for r in first]
     return [
         (f"{name} ({len(group)} seeds)" if len(group) > 1 else name, group)
         for name, group in zip(labels(apart), groups.values(), strict=True)

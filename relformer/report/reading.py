@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,12 +20,11 @@ from yaml import YAMLError
 
 from relformer.errors import UserError
 from relformer.redaction import redact
+from relformer.training.lock import is_held
 
 LOG = "csv/metrics.csv"
 ELSEWHERE = ("paths", "hydra", "callbacks", "logger", "name", "resume", "experiment")
 """Parts of a configuration that say nothing of what was trained."""
-STALE = 120.0
-"""Seconds without a line in the log after which an unfinished run is called interrupted."""
 Numbers = Mapping[str, Any]
 
 
@@ -39,19 +37,17 @@ class Run:
     settings: dict[str, Any]
     log: list[dict[str, float]]
     metrics: dict[str, Any] | None
-    silent: float
-    """Seconds since the last line of the log."""
     maps: dict[str, dict[int, Path]] = field(default_factory=dict)
     """By slot and step, the `.npz` files of BiasHeatmaps."""
 
     @property
     def state(self) -> str:
-        """finished, or how far it is and whether it still goes on."""
+        """finished, or how far it is and whether it still goes on, as its lock tells."""
         if self.metrics is not None:
             return "finished"
         step, whole = self.step, self.settings.get("trainer.max_steps")
         of = f" of {whole}" if isinstance(whole, int) else ""
-        return f"{'interrupted' if self.silent > STALE else 'running'} at step {step}{of}"
+        return f"{'running' if is_held(self.directory) else 'interrupted'} at step {step}{of}"
 
     @property
     def step(self) -> int:
@@ -110,7 +106,6 @@ def read_run(directory: Path) -> Run:
         read_settings(directory, metrics),
         list(read_log(log)),
         metrics,
-        time.time() - log.stat().st_mtime,
         {slot: found for slot in ("encoder", "decoder", "cross") if (found := maps_of(directory, slot))},
     )
 

@@ -31,7 +31,12 @@ from relformer.training.signals import Interrupted, signals
 
 IN_JOB = "RELFORMER_SWEEP_JOB"
 """In the environment of a sweep's job."""
-RANK_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED")
+RANK_VARIABLES = (
+    *("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED"),
+    *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
+)
+"""In an environment they make a process one of several. A shell in an allocation of SLURM has its own, too, and a job's
+ranks would wait for tasks that nobody starts."""
 CLUSTERS = ("slurm", "local")
 PLAIN = ("BasicSweeper", "BasicLauncher")
 
@@ -49,6 +54,8 @@ def run_sweep(config: DictConfig, flags: Sequence[str], overrides: Sequence[str]
         Interrupted: a signal ended it, and its jobs.
     """
     refuse(config)
+    if [os.environ.pop(name) for name in RANK_VARIABLES if name in os.environ]:
+        config = compose(list(overrides))
     if config.sweep.trials is not None:
         search(config, flags, overrides)
         return
@@ -137,8 +144,7 @@ class Sweep:
         if self.options.at_once > 1:
             job.log = self.home / "logs" / f"{job.number}.log"
             print(f"job {job.number}   {job}   {job.log}", flush=True)
-        inherited = {key: value for key, value in os.environ.items() if key not in RANK_VARIABLES}
-        return Process(self.command(job), {**inherited, **environment}, job.log)
+        return Process(self.command(job), {**os.environ, **environment}, job.log)
 
     def command(self, job: Job) -> list[str]:
         """What runs a job alone: also to be copied."""
@@ -164,7 +170,7 @@ def refuse(config: DictConfig) -> None:
         raise UserError("a job of a sweep can't start a sweep")
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise UserError("a sweep starts its own processes and can't run under torchrun; run python train.py -m ...")
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_PROCID" in os.environ:
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:  # of srun alone; SLURM_NTASKS is a batch script's as well
         raise UserError("a sweep starts its own processes and can't run in several tasks of srun; use sweep=slurm")
     for fault_found in sweep_faults(config):
         raise fault_found

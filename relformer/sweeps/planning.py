@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -37,7 +38,8 @@ def is_hydra(override: str) -> bool:
 
 def is_swept(override: str) -> bool:
     """Whether an override is of the sweep, and not of its jobs."""
-    return bare(override).startswith(("sweep.", "sweep=")) and not bare(override).startswith(KEPT)
+    key = bare(override)
+    return key == "sweep" or (key.startswith(("sweep.", "sweep=")) and not key.startswith(KEPT))
 
 
 def hydra_of_jobs(overrides: Iterable[str]) -> list[str]:
@@ -45,11 +47,11 @@ def hydra_of_jobs(overrides: Iterable[str]) -> list[str]:
     return [each for each in overrides if is_hydra(each) and not bare(each).startswith(HYDRA_OF_SWEEP)]
 
 
-def lines(runs: str | ListConfig | None) -> list[list[str]]:
+def lines(runs: Any) -> list[list[str]]:
     """The overrides on each line of `sweep.runs`, a list or the path of a file; one empty line where there are none.
 
     Raises:
-        UserError: no such file, or no line in it.
+        UserError: no such file, no line in it, or an option of the sweep in one.
     """
     if runs is None:
         return [[]]
@@ -58,10 +60,12 @@ def lines(runs: str | ListConfig | None) -> list[list[str]]:
             found = Path(runs).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"sweep.runs={runs} can't be read ({error}); give a file of lines, or a list") from None
-    else:
+    elif isinstance(runs, ListConfig):
         found = list(map(str, runs))
+    else:
+        raise OptionError("runs", runs, "is not a list of lines, nor the path of a file of them", "sweep")
     try:
-        split = [shlex.split(line, comments=True) for line in found]
+        split = [words(line) for line in found]
     except ValueError as error:
         raise UserError(f"sweep.runs: a line can't be read ({error})") from None
     if not any(split):
@@ -69,7 +73,23 @@ def lines(runs: str | ListConfig | None) -> list[list[str]]:
             f"sweep.runs={runs} has no line; give a file of them, or a list, each the overrides of a run: "
             '\'sweep.runs=["encoding=t5 encoding.num_buckets=16","encoding=alibi"]\''
         )
+    if astray := [each for line in split for each in line if is_swept(each)]:
+        raise UserError(f"{astray[0]} in a line of sweep.runs is of the sweep; put it on the command line")
     return [slots_chosen(each) for each in split if each]
+
+
+def words(line: str) -> list[str]:
+    """A line as a shell reads it: `#` begins a comment where a word would begin, not within one, as shlex has it.
+
+    Raises:
+        ValueError: a quotation is not closed.
+    """
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    found: list[str] = []
+    while (rest := line[lexer.instream.tell() :].lstrip()) and not rest.startswith("#"):
+        found.append(str(lexer.get_token()))
+    return found
 
 
 def combined(config: DictConfig, overrides: Sequence[str]) -> list[list[str]]:
@@ -91,8 +111,8 @@ def combined(config: DictConfig, overrides: Sequence[str]) -> list[list[str]]:
                 (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*every, *seeds(config, every)]), None)
             except HydraException as error:
                 raise UserError(f"{error}; a range without steps is for a search: sweep=optuna") from None
-            found += [job for job in jobs if job not in found]
-    return found
+            found += map(slots_chosen, jobs)
+    return [job for place, job in enumerate(found) if job not in found[:place]]
 
 
 def seeds(config: DictConfig, overrides: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from omegaconf import DictConfig
 
-from relformer.config import conf_dir
+from relformer.config import conf_dir, read_overrides, slots_chosen
 from relformer.errors import OptionError, UserError
 from relformer.sweeps.job import Job
 from relformer.sweeps.planning import fault_of, is_hydra, is_swept, lines, planned
@@ -53,16 +53,25 @@ class Search:
                 "sweep=optuna has nothing to search; give lists or ranges, such as "
                 "'optimizer.lr=tag(log,interval(1e-4,1e-2))' encoding=t5,alibi"
             )
-        self.check()
         self.falls = config.sweep.objective.endswith("loss")
         self.study = optuna.create_study(direction="minimize" if self.falls else "maximize")
+        self.check()
         self.asked: dict[int, Any] = {}
         self.before = [job for job in record.earlier if job.parameters and set(job.parameters) == set(self.space)]
         for job in self.before:
             self.study.enqueue_trial(job.parameters or {})
 
     def check(self) -> None:
-        """Each choice can be composed, beside the first of the others."""
+        """Each range can be searched, and each choice composed, beside the first of the others."""
+        for line in self.lines:
+            if several := [each.input_line for each in read_overrides(line) if each.is_sweep_override()]:
+                raise UserError(f"{several[0]} in a line of sweep.runs lists several values; write a line for each")
+        trial = self.optuna.create_study().ask()
+        for name, of in self.space.items():
+            try:
+                suggested(trial, name, of)
+            except ValueError as error:
+                raise UserError(f"{of.input_line} can't be searched: {error}") from None
         first = {name: each[0] if isinstance(each, list) else each.value().start for name, each in self.space.items()}
         lists = {name: each for name, each in self.space.items() if isinstance(each, list)}
         hydra = [each for each in self.overrides if is_hydra(each)]
@@ -98,7 +107,7 @@ class Search:
     def own(self, values: dict[str, Any]) -> list[str]:
         """The overrides of proposed values."""
         line = self.lines[values[LINE]] if LINE in values else []
-        return [*(f"{name}={value}" for name, value in values.items() if name != LINE), *line]
+        return slots_chosen([*(f"{name}={value}" for name, value in values.items() if name != LINE), *line])
 
     def around(self, own: list[str]) -> list[str]:
         """Those of every trial that a line does not take back."""
@@ -156,7 +165,8 @@ def suggested(trial: Any, name: str, of: Override | list[Any]) -> Any:
     sweep: Any = of.value()
     if hasattr(sweep, "step"):
         whole = all(float(each).is_integer() for each in (sweep.start, sweep.stop, sweep.step))
-        values = [float(each) for each in sweep.range()]
+        if not (values := [float(each) for each in sweep.range()]):
+            raise ValueError("it has no values")
         if whole:
             return trial.suggest_int(name, int(values[0]), int(values[-1]), step=int(sweep.step))
         return trial.suggest_float(name, values[0], values[-1], step=float(sweep.step))

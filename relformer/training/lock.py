@@ -56,13 +56,14 @@ class RunLock:
 
 
 def refuse_running(directory: Path) -> None:
-    """Raises UserError where a run holds the lock; touches nothing."""
+    """Raises UserError where another process holds the lock; touches nothing, and needs no right to write. Not for the
+    holder, whose lock the kernel would take back."""
     try:
-        handle = os.open(directory / NAME, os.O_RDWR)
+        handle = os.open(directory / NAME, os.O_RDONLY)
     except OSError:
         return
     try:
-        locked(handle, directory / NAME)
+        locked(handle, directory / NAME, fcntl.LOCK_SH)
     finally:
         os.close(handle)
 
@@ -76,14 +77,14 @@ def is_held(directory: Path) -> bool:
     return False
 
 
-def locked(handle: int, path: Path) -> bool:
-    """Whether there is a lock now; not on a file system that has none.
+def locked(handle: int, path: Path, kind: int = fcntl.LOCK_EX) -> bool:
+    """Whether there is a lock of this kind now; not on a file system that has none.
 
     Raises:
         UserError: another process holds it.
     """
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(handle, kind | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         holder = said(os.read(handle, 4096))
         raise UserError(

@@ -33,7 +33,8 @@ from torch.utils._pytree import tree_map
 from relformer.model import Seq2Seq, build_model
 
 PRODUCTS = {"bf16-mixed": torch.bfloat16}
-"""In what a layer's weights are gathered, by `trainer.precision`; gradients are summed in float32."""
+"""In what a layer's weights are gathered on a GPU, by `trainer.precision`; gradients are summed in float32. A CPU's
+normalisation takes no bfloat16 weights beside float32 states: there all are gathered as they are."""
 
 
 class FullySharded(ModelParallelStrategy):
@@ -52,7 +53,8 @@ class FullySharded(ModelParallelStrategy):
         if isinstance(module, FSDPModule):
             return
         mesh = self.device_mesh["data_parallel"]
-        product = PRODUCTS.get(str(self.precision_plugin.precision))
+        on_cpu = self.root_device.type == "cpu"
+        product = None if on_cpu else PRODUCTS.get(str(self.precision_plugin.precision))
         policy = MixedPrecisionPolicy(product, torch.float32 if product else None, cast_forward_inputs=False)
         model = cast(Seq2Seq, module.model)
         for layer in (layer for stack in model.stacks.values() for layer in stack.layers):

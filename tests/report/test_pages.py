@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from relformer.report.curves import reach, seed_groups
 from relformer.report.pages import report
 from relformer.report.reading import differences, find_runs, labels, read_run
 from tests.cli.runs import relformer
+from tests.reliability.locks import locked
 from tests.report.runs import make_run
 
 
@@ -50,15 +52,17 @@ def test_a_page_holds_all_and_fetches_nothing(tmp_path: Path) -> None:
     assert "encoding.name" in parsed.text and "finished" in parsed.text
 
 
-@pytest.mark.parametrize("silent", [False, True])
-def test_a_run_that_goes_on_or_was_killed(tmp_path: Path, silent: bool) -> None:
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_run_that_goes_on_or_was_killed(tmp_path: Path, lives: bool) -> None:
+    """Its lock tells, not the time of its last line: an evaluation may take long, and a kill is known at once."""
     run = make_run(tmp_path / "run", finished=False)
     log = run / "csv" / "metrics.csv"
     log.write_text(log.read_text() + "110,0.0")  # cut short by a kill
-    if silent:
+    if lives:
         os.utime(log, (1e9, 1e9))
-    text = Parsed(report(run)).text
-    assert f"{'interrupted' if silent else 'running'} at step 100 of 100" in text
+    with locked(run) if lives else nullcontext():
+        text = Parsed(report(run)).text
+    assert f"{'running' if lives else 'interrupted'} at step 100 of 100" in text
     assert "val_iid" in text and "exact match by length" in text
 
 
@@ -78,7 +82,7 @@ def test_an_index_says_what_sets_runs_apart(tmp_path: Path) -> None:
     links = [a["href"] for tag, a in parsed.tags if tag == "a"]
     assert links == ["0_a/report.html", "1_b/report.html", "2_c/report.html"]
     assert all((tmp_path / str(link)).exists() for link in links)
-    for text in ("encoding.name", "test_longer, exact match", "not learned", "running at step 100 of 100"):
+    for text in ("encoding.name", "test_longer, exact match", "not learned", "interrupted at step 100 of 100"):
         assert text in parsed.text
     assert sum(tag == "template" for tag, _ in parsed.tags) == 3
 

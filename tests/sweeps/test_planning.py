@@ -1,5 +1,6 @@
 """From a command line to jobs: lists, lines, seeds; what can't be composed is shown as a list of runs."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -8,9 +9,10 @@ from omegaconf import OmegaConf
 
 from relformer.config import compose, slots_chosen
 from relformer.errors import UserError
-from relformer.sweeps.command import refuse, refuse_alone
+from relformer.launched import launched
+from relformer.sweeps.command import Sweep, refuse, refuse_alone, run_sweep
 from relformer.sweeps.job import Job, run_key
-from relformer.sweeps.planning import combined, hydra_of_jobs, planned
+from relformer.sweeps.planning import combined, hydra_of_jobs, is_swept, planned, words
 from tests.config.composed import SMALL
 
 OmegaConf.register_new_resolver("run_key", run_key, replace=True)
@@ -55,6 +57,31 @@ def test_lines_are_runs_and_lists_multiply_them(tmp_path: Path) -> None:
     assert own("sweep=list", f"sweep.runs={file}", "seed=0,1") == [str(job) for job in found]
 
 
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("name=a#b  # why", ["name=a#b"]),
+        ("  # seed=1", []),
+        ("name='c # d' seed=1#2 #", ["name=c # d", "seed=1#2"]),
+        ("'encoding.parts=[{name: window, width: 8}]' \\#x", ["encoding.parts=[{name: window, width: 8}]", "#x"]),
+    ],
+)
+def test_comments_begin_where_a_word_would(line: str, read: list[str]) -> None:
+    assert words(line) == read
+
+
+def test_what_is_listed_twice_is_run_once() -> None:
+    assert own("seed=0,0,1") == ["seed=0", "seed=1"]
+    assert own("sweep=list", 'sweep.runs=["seed=3","seed=3","seed=4"]') == ["seed=3", "seed=4"]
+
+
+def test_none_is_a_choice() -> None:
+    assert own("decoder_encoding=rope,null") == ["encoding@decoder_encoding=rope", "~encoding@decoder_encoding"]
+    assert own("sweep=null", "experiment=null", "seed=0,1") == ["seed=0", "seed=1"]
+    (job,) = jobs_of("sweep=null")
+    assert not any(is_swept(each) for each in job.overrides)
+
+
 def test_a_line_may_choose_for_a_slot_and_wins_over_the_command_line() -> None:
     (job,) = jobs_of("sweep=list", 'sweep.runs=["decoder_encoding=alibi seed=7"]', "seed=1")
     assert "encoding@decoder_encoding=alibi" in job.overrides
@@ -92,6 +119,8 @@ def test_a_list_for_one_encoding_alone_is_shown_as_a_list_of_runs() -> None:
         (["sweep=seeds", "seed=1,2"], "seed=1,2 and sweep.n=5 both list seeds"),
         (["optimizer.lr=interval(0.1,1)"], "a range without steps is for a search: sweep=optuna"),
         (["model.width=64,abc"], "a job of the sweep can't be composed: model.width=abc"),
+        (["sweep=list", "sweep.runs=3"], "runs=3 is not a list of lines"),
+        (["sweep=list", 'sweep.runs=["seed=1 sweep.n=3"]'], "sweep.n=3 in a line of sweep.runs is of the sweep"),
         (["seed=0,1", "hydra.sweep.subdir=same"], r"jobs 0 \(seed=0\) and 1 \(seed=1\) .* share the directory"),
     ],
 )
@@ -114,12 +143,30 @@ def test_options_that_do_not_go_together_are_refused(overrides: list[str], messa
         refuse(compose([*SMALL, *overrides]))
 
 
-@pytest.mark.parametrize("variables", [{"TORCHELASTIC_RUN_ID": "1"}, {"SLURM_NTASKS": "2", "SLURM_PROCID": "0"}])
+@pytest.mark.parametrize("variables", [{"TORCHELASTIC_RUN_ID": "1"}, {"SLURM_STEP_NUM_TASKS": "2"}])
 def test_ranks_from_outside_make_no_sweep(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match="a sweep starts its own processes"):
         refuse(compose([*SMALL, "sweep=grid"]))
+
+
+def test_a_shell_of_slurm_is_none_of_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an allocation a shell has the variables of the first task, and a sweep's jobs would take themselves for it."""
+    for name, value in {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2", "SLURM_NNODES": "1", "SLURM_PROCID": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", "1")
+    started: list[Job] = []
+
+    def noted(sweep: Sweep, jobs: list[Job]) -> None:
+        assert launched() is None and "SLURM_PROCID" not in os.environ and "MASTER_PORT" not in os.environ
+        assert os.environ["SLURM_JOB_ID"] == "4711" and sweep.home in jobs[0].directory.parents
+        started.extend(jobs)
+
+    monkeypatch.setattr(Sweep, "run", noted)
+    given = [*SMALL, f"paths.log_dir={tmp_path}", "seed=0,1"]
+    run_sweep(compose(given), [], given)
+    assert [job.devices for job in started] == [1, 1] and "4711" not in str(started[0].directory.relative_to(tmp_path))
 
 
 @pytest.mark.parametrize(("option", "remedy"), [("runs=[a]", "sweep=list"), ("n=3", "seeds"), ("trials=3", "optuna")])

@@ -103,6 +103,10 @@ def test_lines_are_choices(tmp_path: Path) -> None:
     [
         (["encoding=t5"], "has nothing to search"),
         (["seed=1,2", "sweep.trials=0"], "trials=0 must be at least 1"),
+        (["optimizer.lr=interval(1e-2,1e-4)"], r"interval\(1e-2,1e-4\) can't be searched: .*low <= high"),
+        (["optimizer.lr=tag(log,interval(0,1))"], "can't be searched: .*low > 0"),
+        (["model.width=range(5,1)"], "can't be searched: it has no values"),
+        (['sweep.runs=["seed=1,2","seed=3"]'], "seed=1,2 in a line of sweep.runs lists several values"),
         (["encoding=t5,alibi", "encoding.num_buckets=16"], r"(?s)encoding=alibi: no config key.*into its line"),
     ],
 )

@@ -1,10 +1,6 @@
 """What has become of a sweep's jobs, as its files and locks tell."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,24 +9,7 @@ from relformer.errors import UserError
 from relformer.sweeps.job import Job, now
 from relformer.sweeps.record import Record, read_record
 from relformer.sweeps.status import print_status, row, sweep_command
-
-HOLD = """
-import fcntl, os, sys
-fcntl.lockf(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """By another process, as only that is a lock to us."""
-    directory.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", HOLD, str(directory / "lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None and holder.stdout.readline()
-        yield
-        holder.terminate()
+from tests.reliability.locks import locked
 
 
 def job(home: Path, number: int, **options: object) -> Job:

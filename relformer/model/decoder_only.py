@@ -32,7 +32,7 @@ class DecoderOnly(Seq2Seq):
     def opened(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
         if positions is not None:
             raise ValueError("positions that come with a source do not say where its target begins")
-        return self.decoder.empty(len(source), source.shape[1] + planned, source.device)
+        return self.decoder.empty(source.shape[0], source.shape[1] + planned, source.device)
 
     def start(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
         """Read the sources (B, S) and prepare to decode at most `planned` tokens.

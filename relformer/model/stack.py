@@ -145,7 +145,7 @@ class Decoder(Stack):
         Raises:
             LengthError: more tokens than the cache was planned for; their positions were never drawn.
         """
-        queries = tokens.shape[1]
+        rows, queries = tokens.shape
         stop = cache.length + queries
         if stop > cache.planned:
             raise LengthError(f"decoding reached {stop} tokens, but was planned for {cache.planned}; start with more")
@@ -155,7 +155,7 @@ class Decoder(Stack):
             cache.tables = self.slot.tables(cache.positions, x.device)
         x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
         placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
-        crossed = self.crossed(new, len(tokens), cache, x.device)
+        crossed = self.crossed(new, rows, cache, x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = self.run(layer, x, own, cross, cache, number)
         cache.length = stop

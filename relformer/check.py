@@ -23,7 +23,7 @@ from relformer.encodings import Role
 from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
 from relformer.files import sized
-from relformer.model import ModelOptions, Seq2Seq, build_model, positions_needed
+from relformer.model import DecoderOnly, ModelOptions, Seq2Seq, build_model, positions_needed
 from relformer.model.slot import build_slot
 from relformer.names import fault_of, unprintable
 from relformer.registry import did_you_mean
@@ -97,7 +97,8 @@ def _check(config: DictConfig) -> None:
     attempt(lambda: DecodingOptions(**plain(config, "decoding")["decoding"]))
     attempt(lambda: LossOptions(**plain(config, "loss")["loss"]))
     options = attempt(partial(model_options, config)) or ModelOptions()
-    for role, slot in zip(get_args(Role), SLOTS, strict=True):
+    roles: tuple[Role, ...] = ("decoder",) if options.decoder_only else get_args(Role)
+    for role, slot in zip(roles, SLOTS, strict=False):
         attempt(partial(check_slot, config, role, slot, options))
     corpus = attempt(partial(check_data, config))
     if not faults:
@@ -229,7 +230,7 @@ def refuse_too_large(options: ModelOptions) -> None:
     """Raises UserError where the weights of the layers alone would fill this machine's memory."""
     width, feedforward = options.width, 2 * options.width * options.feedforward
     encoder, decoder = options.own_layers
-    weights = encoder * (4 * width**2 + feedforward) + decoder * (8 * width**2 + feedforward)
+    weights = encoder * (4 * width**2 + feedforward) + decoder * ((8 if encoder else 4) * width**2 + feedforward)
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 4 * weights > room:
         raise UserError(
@@ -260,8 +261,14 @@ def check_data(config: DictConfig) -> Corpus:
     return corpus
 
 
-def refuse_sampler(model: Seq2Seq) -> None:
-    """Raises UserError where the data give the sources' positions and the encoding draws them."""
+def refuse_given(model: Seq2Seq) -> None:
+    """Raises UserError where the data give the sources' positions, and the encoding draws them or the targets follow
+    their sources."""
+    if isinstance(model, DecoderOnly):
+        raise UserError(
+            "the data give the sources' positions, which do not say where a target begins in a decoder-only model; "
+            "choose a model with an encoder, or leave the positions out"
+        )
     first = model.slots["encoder"].first
     if first.acts("positions"):
         raise UserError(f"{first.path} draws positions, but the data give them; leave out one or the other")
@@ -277,7 +284,7 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
     if corpus is not None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
         if any(each.positions is not None for each in corpus.sets.values()):
-            refuse_sampler(model)
+            refuse_given(model)
     for slot in model.slots.values():
         for encoding in slot:
             refuse(config.attention.backend, encoding)

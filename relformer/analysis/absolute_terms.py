@@ -33,16 +33,11 @@ def absolute_terms(model: Seq2Seq, probe: Probe) -> dict[Role, Array]:
     """(4, H, L, L) in nats of each stack with absolute positions; NaN where a decoder does not see."""
     found: dict[Role, Array] = {}
     with still(model):
-        sides: list[tuple[Role, nn.Module, nn.Embedding, Tensor]] = [
-            ("encoder", model.encoder, model.source_embedding, probe.source),
-            ("decoder", model.decoder, model.target_embedding, probe.target),
-        ]
-        for role, stack, embedding, tokens in sides:
-            encoding = model.slots[role].first
+        for role, (x, tokens) in model.embedded(probe.source, probe.target).items():
+            stack, encoding = model.stacks[role], model.slots[role].first
             if not is_absolute(encoding):
                 continue
-            x = embedding(tokens) * model.embed_scale
-            terms = layer_terms(stack.layers[0], encoding, x, tokens, stack.embedding_norm)  # type: ignore[index, arg-type]
+            terms = layer_terms(stack.layers[0], encoding, x, tokens, stack.embedding_norm)
             seen = torch.ones(terms.shape[-2:], dtype=torch.bool, device=terms.device)
             seen = seen.tril() if role == "decoder" else seen
             maps = centred(terms, seen).mean(1).masked_fill(~seen, torch.nan)

@@ -65,7 +65,7 @@ def attention_figures(model: Seq2Seq, probe: Probe, trained: Mapping[Role, int])
 
     `trained` is the furthest distance that training had.
     """
-    found: dict[Role, list[dict[str, Tensor]]] = {"encoder": [], "decoder": [], "cross": []}
+    found: dict[Role, list[dict[str, Tensor]]] = {role: [] for role in model.slots}
 
     def see(role: Role, layer: int, call: Call) -> None:
         weights = call.weights()

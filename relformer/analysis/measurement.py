@@ -39,15 +39,15 @@ class Measurer:
 
     def __init__(self, model: Seq2Seq, corpus: Corpus, frame: Frame) -> None:
         examples = corpus.sets["train"]
-        source = int(frame.source_positions(examples.source_lengths).max()) - 1
-        target = int(frame.target_positions(examples.target_lengths).max()) - 1
-        self.trained: dict[Role, int] = {"encoder": source, "decoder": target, "cross": max(source, target)}
-        lengths = [max(2 * each + 1, 4) for each in (source, target)]
+        source = int(frame.source_positions(examples.source_lengths).max())
+        target = int(frame.target_positions(examples.target_lengths).max())
+        self.trained: dict[Role, int] = {role: n - 1 for role, (n, _) in model.lengths(source, target).items()}
+        lengths = [max(2 * each - 1, 4) for each in (source, target)]
         most = fitting(model, min(LONGEST, max(lengths)))
         probe = draw_probe(corpus, most, SENTENCES)
         self.probe = probe.cut(*lengths)
         self.framed = self.probe.framed(frame.bos, FRAMED)
-        self.usual = probe.cut(source + 1, target + 1).framed(frame.bos, FRAMED)
+        self.usual = probe.cut(source, target).framed(frame.bos, FRAMED)
 
     def measure(self, model: Seq2Seq) -> Measurement:
         device = next(model.parameters()).device

@@ -52,7 +52,7 @@ class PositionPart:
 @torch.no_grad()
 def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
     """Measure every slot in one pass over the probe."""
-    found: dict[Role, list[tuple[Tensor, Tensor]]] = {"encoder": [], "decoder": [], "cross": []}
+    found: dict[Role, list[tuple[Tensor, Tensor]]] = {role: [] for role in model.slots}
 
     def see(role: Role, layer: int, call: Call) -> None:
         found[role].append(position_part(call))

@@ -77,20 +77,23 @@ def unigrams(examples: EncodedSet, side: Side, size: int) -> NDArray[np.float64]
 
 
 def fitting(model: Seq2Seq, wanted: int) -> int:
-    """The longest sentence, up to `wanted` tokens, for which every slot has positions."""
-    limits = [limit for slot in model.slots.values() for e in slot if (limit := e.max_positions()) is not None]
-    length = min([wanted, *limits])
+    """The longest sentences, up to `wanted` tokens a side, for which every slot has positions."""
+    length = wanted
     while length > 1 and not has_positions(model, length):
         length -= 1
     return length
 
 
 def has_positions(model: Seq2Seq, length: int) -> bool:
-    """Whether samplers can place so many tokens."""
+    """Whether tables and samplers have positions for so many tokens of each side."""
+    needed = {role: n for role, (n, _) in model.lengths(length, length).items()}
+    for role, slot in model.slots.items():
+        if any(limit is not None and limit < needed[role] for limit in (e.max_positions() for e in slot)):
+            return False
     try:
         with still(model):
-            for slot in model.slots.values():
-                slot.first.positions(length, 1, torch.device("cpu"))
+            for role, slot in model.slots.items():
+                slot.first.positions(needed[role], 1, torch.device("cpu"))
     except LengthError:
         return False
     return True

@@ -4,7 +4,7 @@
     F(d) = sum of g up to d / sum of g
 
 x are the token embeddings. (The plain sum of an output that a norm has centred feels nothing.) The curve of a local
-model rises at once; one that uses all it is given rises evenly. Both stacks are read at their last position.
+model rises at once; one that uses all it is given rises evenly. Each stack is read at its last position.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from relformer.model import Seq2Seq
 
 
 def receptive_field(model: Seq2Seq, probe: Probe) -> dict[Role, NDArray[np.float32]]:
-    """F by distance, (S,) and (T,), growing to 1."""
+    """F of each stack by distance, as many as it reads tokens, growing to 1."""
     with still(model), torch.enable_grad():
-        encoded = model.encode(probe.source)
-        source = (model.source_embedding(probe.source) * model.embed_scale).detach().requires_grad_()
-        outputs = model.encoder(source, probe.source, None).states[:, -1]
-        direction = torch.randn(outputs.shape[-1], device=outputs.device)
-        field = cumulative(torch.autograd.grad((outputs @ direction).sum(), source)[0])
-        target = (model.target_embedding(probe.target) * model.embed_scale).detach().requires_grad_()
-        states = model.decoder(target, probe.target, model.decoder.start(encoded, probe.target.shape[1]))[:, -1]
-        return {"encoder": field, "decoder": cumulative(torch.autograd.grad((states @ direction).sum(), target)[0])}
+        inputs = model.embedded(probe.source, probe.target)
+        direction = torch.randn(inputs["decoder"][0].shape[-1], device=probe.source.device)
+        cache = model.opened(probe.source, probe.target.shape[1])
+        found: dict[Role, NDArray[np.float32]] = {}
+        for role, (embedded, tokens) in inputs.items():
+            x, stack = embedded.detach().requires_grad_(), model.stacks[role]
+            states = stack(x, tokens, None).states if role == "encoder" else stack(x, tokens, cache)
+            found[role] = cumulative(torch.autograd.grad((states[:, -1] @ direction).sum(), x)[0])
+        return found
 
 
 def cumulative(gradient: Tensor) -> NDArray[np.float32]:

@@ -67,7 +67,8 @@ def trace_calls(model: Seq2Seq, source: Tensor, target: Tensor) -> list[Traced]:
 
     found = {attention for _, _, attention in attentions(model)}
     hooks = [attention.register_forward_pre_hook(keep_input) for attention in found]
-    hooks.append(model.encoder.register_forward_hook(keep_memory))
+    if "encoder" in model.stacks:
+        hooks.append(model.stacks["encoder"].register_forward_hook(keep_memory))
     try:
         with still(model), densely(model), watch(model, lambda *seen: calls.append(seen)):
             model(source, target)

@@ -19,11 +19,11 @@ See = Callable[[Role, int, Call], None]
 
 def attentions(model: Seq2Seq) -> Iterator[tuple[Role, int, Attention]]:
     """Every attention of the model with its slot and the number of its layer, in the order of a forward pass."""
-    for number, layer in enumerate(model.encoder.layers):
-        yield "encoder", number, layer.attention  # type: ignore[misc]
-    for number, layer in enumerate(model.decoder.layers):
-        yield "decoder", number, layer.attention  # type: ignore[misc]
-        yield "cross", number, layer.cross_attention  # type: ignore[misc]
+    for role, stack in model.stacks.items():
+        for number, layer in enumerate(stack.layers):
+            yield role, number, layer.attention  # type: ignore[misc]
+            if (crossing := getattr(layer, "cross_attention", None)) is not None:
+                yield "cross", number, crossing
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from relformer.decoding.greedy import greedy
 from relformer.decoding.hypothesis import Hypothesis
 from relformer.decoding.options import DecodingOptions
-from relformer.decoding.problem import longest_target
 from relformer.decoding.search import decode
 
-__all__ = ["DecodingOptions", "Hypothesis", "decode", "greedy", "longest_target"]
+__all__ = ["DecodingOptions", "Hypothesis", "decode", "greedy"]

@@ -30,10 +30,12 @@ class Problem:
         return max(self.maximum)
 
 
-def longest_target(model: Seq2Seq) -> int | None:
-    """The most tokens that a target can have where an encoding has a table; None where none has."""
-    limits = [model.slots[role].first.max_positions() for role in ("decoder", "cross")]
-    return min((limit for limit in limits if limit is not None), default=None)
+def longest_target(model: Seq2Seq, source: int) -> int | None:
+    """The most tokens that a target can have behind `source` tokens where an encoding has a table; None where none
+    has."""
+    begins = model.lengths(source, 0)["decoder"][0]
+    limits = [slot.first.max_positions() for role, slot in model.slots.items() if role != "encoder"]
+    return min((limit - begins for limit in limits if limit is not None), default=None)
 
 
 def posed(
@@ -44,7 +46,7 @@ def posed(
     eos: int,
     prefix: Tensor | None = None,
     positions: Tensor | None = None,
-    most: int | None = None,
+    fitting: bool = False,
 ) -> Problem:
     """The problem, if it can be decoded.
 
@@ -55,8 +57,9 @@ def posed(
     lengths = source.ne(model.pad).sum(-1).tolist()
     minimum = [int(options.min_length_base + options.min_length_factor * length) for length in lengths]
     maximum = [int(options.max_length_base + options.max_length_factor * length) for length in lengths]
+    most = longest_target(model, source.shape[1]) if fitting else None
     if most is not None:
-        minimum, maximum = ([min(length, most) for length in each] for each in (minimum, maximum))
+        minimum, maximum = ([min(length, max(most, 1)) for length in each] for each in (minimum, maximum))
     rows = [[]] * len(source) if prefix is None else prefix.tolist()
     prefixes = [[token for token in row if token != model.pad] for row in rows]
     for length, least, limit, forced in zip(lengths, minimum, maximum, prefixes, strict=True):

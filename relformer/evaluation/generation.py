@@ -12,7 +12,7 @@ from torch import Tensor
 
 from relformer.data.encoded import EncodedSet
 from relformer.data.vocabulary import BOS, EOS, Coder
-from relformer.decoding import DecodingOptions, decode, longest_target
+from relformer.decoding import DecodingOptions, decode
 from relformer.evaluation.outcomes import COLUMNS
 from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed
@@ -47,8 +47,8 @@ class Generator:
         if self.longest is not None:
             limit = self.longest + ROOM
             options = replace(options, max_length_base=max(limit, options.min_length_base), max_length_factor=0.0)
-        eos, most = EOS if self.eos else -1, longest_target(model)
-        found = decode(model, source, options, BOS, eos, positions=positions, most=most)
+        eos = EOS if self.eos else -1
+        found = decode(model, source, options, BOS, eos, positions=positions, fitting=True)
         return [
             Output(row, best[0].tokens, best[0].reached_limit)
             for row, best in zip(index, found, strict=True)

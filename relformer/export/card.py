@@ -9,28 +9,31 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from relformer.encodings import Role
 from relformer.evaluation.summary import length_label
+from relformer.model import DecoderOnly
 from relformer.training.run import said
 from relformer.training.trained import TrainedRun
 
 NAMES = {"last": "last", "best": "best_val"}
 """What metrics.json calls the checkpoints."""
-SLOTS = {"encoder": "encoding", "decoder": "decoder_encoding", "cross-attention": "cross_encoding"}
+SLOTS: dict[Role, str] = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 
 def model_card(trained: TrainedRun, settings: Mapping[str, Any], name: str, usage: str) -> str:
     """Markdown; `settings` is the folder's config.json."""
     config = settings["config"]
+    kind = "decoder-only" if isinstance(trained.module.model, DecoderOnly) else "encoder-decoder"
     lines = [
         "---",
         "library_name: relformer",
-        "tags: [positional-encoding, encoder-decoder]",
+        f"tags: [positional-encoding, {kind}]",
         "---",
         "",
         f"# {name}",
         "",
     ]
-    lines += [f"An encoder-decoder Transformer of relformer {settings['relformer']}: {trained.title}.", ""]
+    lines += [f"A Transformer ({kind}) of relformer {settings['relformer']}: {trained.title}.", ""]
     lines += ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in facts(trained, settings))]
     lines += ["", "## Use", "", "```python", "import relformer", "", f'model = relformer.load("{name}")']
     lines += ['model.translate(["..."])', "```", "", *usage.splitlines()]
@@ -44,9 +47,9 @@ def model_card(trained: TrainedRun, settings: Mapping[str, Any], name: str, usag
 
 def facts(trained: TrainedRun, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     config, model = settings["config"], trained.module.model
-    for slot, key in SLOTS.items():
-        node = config.get(key) or config["encoding"]
-        yield f"positions, {slot}", f"`{' '.join((node['name'], *said(node)))}`"
+    for role, slot in model.slots.items():
+        node = config[slot.first.path]
+        yield f"positions, {SLOTS[role]}", f"`{' '.join((node['name'], *said(node)))}`"
     yield (
         "parameters",
         f"{sum(p.numel() for p in model.parameters()):,}, of which {model.position_parameters():,} of positions",

@@ -23,7 +23,7 @@ from relformer.data.vocabulary import BOS, EOS, PAD
 from relformer.encodings import PositionalEncoding
 from relformer.errors import OptionError, UserError
 from relformer.export.folder import new_folder, write_parts
-from relformer.model import Seq2Seq, positions_needed
+from relformer.model import EncoderDecoder, positions_needed
 from relformer.model.attention import Attention
 from relformer.model.cache import Encoded
 from relformer.training.trained import TrainedRun
@@ -50,7 +50,7 @@ for last in range({length} - 1):
 
 
 class EncoderGraph(nn.Module):
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.model = model
 
@@ -61,7 +61,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.model = model
 
@@ -82,6 +82,11 @@ def export_graphs(trained: TrainedRun, to: Path, length: int) -> Iterator[str]:
         OptionError: the encoding has fewer positions than `length`.
     """
     model = trained.module.model.cpu().eval()
+    if not isinstance(model, EncoderDecoder):
+        raise UserError(
+            "format=torch_export writes an encoder and a decoder, and a decoder-only model is one stack; choose "
+            "format=folder"
+        )
     limits = [limit for slot in model.slots.values() if (limit := slot.first.max_positions()) is not None]
     if limits and length > min(limits):
         raise OptionError("length", length, f"is more than the {min(limits)} positions that the encoding has")
@@ -102,7 +107,7 @@ def export_graphs(trained: TrainedRun, to: Path, length: int) -> Iterator[str]:
     yield f"checked     reloaded, on batches of 1 to 5: logits differ by {worst:.2g} at most"
 
 
-def choose_kernels(model: Seq2Seq) -> None:
+def choose_kernels(model: EncoderDecoder) -> None:
     """Torch's own attention where it serves the encoding, else the dense kernel: the others are not for export."""
     served: dict[Attention, list[bool]] = {}
     for role, number, attention in attentions(model):
@@ -114,7 +119,7 @@ def choose_kernels(model: Seq2Seq) -> None:
         attention.backend = "sdpa" if all(calls) else "dense"
 
 
-def graphs(model: Seq2Seq, length: int) -> dict[str, ExportedProgram]:
+def graphs(model: EncoderDecoder, length: int) -> dict[str, ExportedProgram]:
     """Both, for any batch."""
     batch = Dim("batch", min=1, max=4096)
     source, target, last = example(model, 2, length, 0)
@@ -134,7 +139,7 @@ def graphs(model: Seq2Seq, length: int) -> dict[str, ExportedProgram]:
     return found
 
 
-def example(model: Seq2Seq, batch: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def example(model: EncoderDecoder, batch: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Source and target ids of several lengths, padded, and the place of each target's newest token."""
     generator = torch.Generator().manual_seed(seed)
     sides = []
@@ -147,7 +152,7 @@ def example(model: Seq2Seq, batch: int, length: int, seed: int) -> tuple[Tensor,
 
 
 @torch.no_grad()
-def difference(model: Seq2Seq, folder: Path, length: int) -> float:
+def difference(model: EncoderDecoder, folder: Path, length: int) -> float:
     """The largest difference of logits between the graphs as they lie on the disk and the model."""
     encoder, decoder = (torch.export.load(folder / f"{name}.pt2").module() for name in ("encoder", "decoder"))
     worst = 0.0

@@ -100,6 +100,9 @@ def coder_of(module: Seq2SeqModule) -> tuple[Coder, Controls]:
 
 def differences(config: Mapping[str, Any], options: ModelOptions) -> Iterator[str]:
     """Options with another value than T5 has, with T5's."""
+    if options.decoder_only:
+        yield "model.encoder_layers of at least 1, not 0"
+        return
     encoder = config["encoding"]
     decoder, cross = config.get("decoder_encoding") or encoder, config.get("cross_encoding") or {"name": "none"}
     yield from wrong(vars(options), MODEL, "model")

@@ -86,10 +86,10 @@ def build_model(
     seed: int = 0,
     backend: str = "auto",
 ) -> Seq2Seq:
-    """An encoder-decoder Transformer: `model(source, target)` gives logits; ids 0, 1, 2 are padding, BOS and EOS.
+    """A Transformer from source to target: `model(source, target)` gives logits; ids 0, 1, 2 are padding, BOS and EOS.
 
     Args:
-        model: a preset's name (tiny, small, base, big), or options: `{"width": 128, "heads": 4}`.
+        model: a preset's name (tiny, small, base, big, decoder_only), or options: `{"width": 128, "heads": 4}`.
         encoding: a name, or options with one: `{"name": "rope", "base": 500.0}`.
         vocabulary: the number of token ids, or those of source and target.
         decoder_encoding: the encoder's unless given.

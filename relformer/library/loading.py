@@ -145,6 +145,9 @@ class Loaded:
             "target": tuple(self.target_vocabulary.tokens[number] for number in written),
         }
         sides = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
+        if "encoder" not in self.model.stacks:
+            tokens["both"] = tokens["source"] + tokens["target"]
+            sides = {"decoder": ("both", "both")}
         named = [replace(call, queries=tokens[sides[call.slot][0]], keys=tokens[sides[call.slot][1]]) for call in calls]
         return Trace(tokens["source"], tokens["target"], tuple(named))
 

@@ -5,7 +5,7 @@ Shapes: B sentences, N rows of the batch (B times the beams), H heads, K keys, T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -114,15 +114,15 @@ class Cache:
     """What decoding keeps: the target's positions, drawn for the whole planned length, and every layer's keys and
     values.
 
-    Cross-attention's stand once a sentence. Several rows of one sentence, its beams, lie side by side: row n is of
-    sentence n // beams.
+    Cross-attention's stand once a sentence; a stack that holds the source itself has none. Several rows of one
+    sentence, its beams, lie side by side: row n is of sentence n // beams.
     """
 
-    encoded: Encoded
     positions: Positions
     planned: int
-    cross: list[Memory]
     own: list[GrowingMemory]
+    encoded: Encoded | None = None
+    cross: Sequence[Memory] = ()
     tables: list[Tensor | None] | None = None
     """The decoder's tables for all distances within the planned length; a step's are slices of them."""
     length: int = 0
@@ -135,7 +135,7 @@ class Cache:
         for memory in self.own:
             memory.select(rows, self.length)
         self.positions = rows_of(self.positions, rows)
-        if sentences is not None:
+        if sentences is not None and self.encoded is not None:
             self.encoded = self.encoded.select(sentences)
             self.cross = [memory.each(lambda part: part[sentences]) for memory in self.cross]
 

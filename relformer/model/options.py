@@ -22,7 +22,8 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """An encoder-decoder Transformer.
+    """An encoder-decoder Transformer, or with `encoder_layers=0` a decoder-only one: source and target are then one
+    sequence, of the decoder stack without cross-attention.
 
     `head_dim`: channels of a head; null is width / heads, which must then divide. `share_layers`: the layers of a stack
     are one, run as often as there are layers (the Universal Transformer of Dehghani et al. 2019, arXiv:1807.03819,
@@ -58,8 +59,9 @@ class ModelOptions:
     def __post_init__(self) -> None:
         for name, most in MOST.items():
             value = getattr(self, name)
-            if value is not None and not 1 <= value <= most:
-                rule = "must be at least 1" if value < 1 else f"must be at most {most:,}"
+            least = 0 if name == "encoder_layers" else 1
+            if value is not None and not least <= value <= most:
+                rule = f"must be at least {least}" if value < least else f"must be at most {most:,}"
                 raise OptionError(name, value, rule, "model")
         for name in ("dropout", "attention_dropout", "feedforward_dropout"):
             if not 0 <= getattr(self, name) < 1:
@@ -81,9 +83,14 @@ class ModelOptions:
         return self.heads * self.head_size
 
     @property
+    def decoder_only(self) -> bool:
+        return self.encoder_layers == 0
+
+    @property
     def own_layers(self) -> tuple[int, int]:
         """Layers with weights of their own in the encoder and in the decoder."""
-        return (1, 1) if self.share_layers else (self.encoder_layers, self.decoder_layers)
+        most = 1 if self.share_layers else max(self.encoder_layers, self.decoder_layers)
+        return min(self.encoder_layers, most), min(self.decoder_layers, most)
 
     @property
     def gated(self) -> bool:

@@ -1,4 +1,5 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv:1706.03762) around two stacks and three encoding slots.
+"""The Transformer (Vaswani et al. 2017, arXiv:1706.03762) from sources to targets: what models of two stacks and of one
+(`relformer.model.decoder_only`) have in common, and the encoder-decoder with its three encoding slots.
 
 Token embeddings are N(0, width^-0.5), multiplied by sqrt(width) on input, so that they enter the stacks with standard
 deviation 1; a tied output layer reads them unscaled. `model.embedding_scale` puts the factor elsewhere.
@@ -7,6 +8,7 @@ deviation 1; a tied output layer reads them unscaled. `model.embedding_scale` pu
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,29 +17,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relformer.encodings import LengthError
-from relformer.encodings.parameters import Law, draw, normal, with_law
-from relformer.errors import UserError
+from relformer.encodings import Role
+from relformer.encodings.parameters import Law, normal, with_law
 from relformer.model.cache import Cache, Encoded
 from relformer.model.layers import Linear, Residual
 from relformer.model.options import ModelOptions
-from relformer.model.slot import Slot, build_slot
-from relformer.model.stack import Decoder, Encoder
+from relformer.model.slot import Slot
+from relformer.model.stack import Decoder, Encoder, Stack
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(nn.Module, ABC):
     """Source and target token ids in, logits out. Both sides are right-padded with `pad`."""
 
+    decoder: Decoder
     output_bias: Tensor | None
 
     def __init__(
         self,
         options: ModelOptions,
-        slots: Mapping[str, Slot],
+        stacks: Mapping[Role, Stack],
         source_vocabulary: int,
         target_vocabulary: int,
         pad: int,
-        backend: str = "auto",
     ) -> None:
         super().__init__()
         self.pad = pad
@@ -48,24 +49,36 @@ class Seq2Seq(nn.Module):
         self.target_embedding = (
             self.source_embedding if options.one_vocabulary else embedding(target_vocabulary, options.width, law)
         )
-        self.encoder = Encoder(options, slots["encoder"], backend)
-        self.decoder = Decoder(options, slots["decoder"], slots["cross"], backend)
+        self.stacks = dict(stacks)
+        for role, stack in stacks.items():
+            self.add_module(role, stack)
         self.tied_by_columns: Tensor | None = None
         tied = options.tie in ("decoder", "all")
         self.output = None if tied else Linear(options.width, target_vocabulary, bias=False)
         self.register_buffer("output_bias", torch.zeros(target_vocabulary) if options.output_bias else None)
 
-    def encode(self, source: Tensor, positions: Tensor | None = None) -> Encoded:
-        """(B, S) token ids, and positions (B, S) where they come with the source -> Encoded."""
-        padding = source.ne(self.pad)
-        full = not torch.is_grad_enabled() and bool(padding.all())  # a look at the batch spares a mask in every layer
-        x = self.source_embedding(source) * self.embed_scale
-        encoded: Encoded = self.encoder(x, source, None if full else padding, positions)
-        return encoded
+    @abstractmethod
+    def embedded(self, source: Tensor, target: Tensor) -> dict[Role, tuple[Tensor, Tensor]]:
+        """What each stack reads of sources (B, S) and targets (B, T): its embedded tokens (B, L, E), and these."""
+
+    @abstractmethod
+    def opened(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
+        """The cache that the decoder stack begins with: nothing that `embedded` gives it has gone in yet.
+
+        Sources are (B, S), at positions (B, S) where these come with them; targets have at most `planned` tokens.
+        """
 
     def start(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
-        """Encode (B, S) and prepare to decode at most `planned` tokens."""
-        return self.decoder.start(self.encode(source, positions), planned)
+        """Read sources (B, S) and prepare to decode at most `planned` tokens."""
+        return self.opened(source, planned, positions)
+
+    @abstractmethod
+    def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Teacher-forced pass short of the output layer: source (B, S), target from BOS on (B, T) -> (B, T, E)."""
+
+    @abstractmethod
+    def lengths(self, source: int, target: int) -> dict[Role, tuple[int, str]]:
+        """Of each slot the positions it needs for so many of each side, and whose they are."""
 
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) after those in the cache -> logits (B, Q, V)."""
@@ -74,6 +87,10 @@ class Seq2Seq(nn.Module):
     def decoded(self, tokens: Tensor, cache: Cache) -> Tensor:
         """The next target tokens (B, Q) -> the decoder's states (B, Q, E), which the output layer reads."""
         states: Tensor = self.decoder(self.target_embedding(tokens) * self.embed_scale, tokens, cache)
+        return self.scaled(states)
+
+    def scaled(self, states: Tensor) -> Tensor:
+        """The decoder's output as the output layer reads it."""
         return states if self.state_scale is None else states * self.state_scale
 
     def logits(self, states: Tensor) -> Tensor:
@@ -89,10 +106,6 @@ class Seq2Seq(nn.Module):
         """Weight (V, E) and bias (V,) of the output layer, for a loss that makes the logits itself."""
         return (self.target_embedding if self.output is None else self.output).weight, self.output_bias
 
-    def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Teacher-forced pass short of the output layer: source (B, S), target from BOS on (B, T) -> (B, T, E)."""
-        return self.decoded(target, self.start(source, target.shape[1], positions))
-
     def forward(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
         """Teacher-forced pass: source (B, S), target from BOS on (B, T) -> logits (B, T, V)."""
         return self.logits(self.states(source, target, positions))
@@ -105,13 +118,15 @@ class Seq2Seq(nn.Module):
         torch.compile's.
         """
         compiled = torch.compile(Residual.joined, dynamic=True, **options)
-        for layer in (*self.encoder.layers, *self.decoder.layers):
-            layer.feedforward_branch.compiled = compiled
+        for stack in self.stacks.values():
+            for layer in stack.layers:
+                layer.feedforward_branch.compiled = compiled  # type: ignore[union-attr]
 
     def checkpoint_training(self) -> None:
         """Have training keep the inputs of layers alone, for memory; a step then makes each layer's forward pass
         twice."""
-        self.encoder.checkpointed = self.decoder.checkpointed = True
+        for stack in self.stacks.values():
+            stack.checkpointed = True
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -138,74 +153,46 @@ class Seq2Seq(nn.Module):
                 projection.by_columns = None
 
     @property
-    def slots(self) -> dict[str, Slot]:
-        return {"encoder": self.encoder.slot, "decoder": self.decoder.slot, "cross": self.decoder.cross}
+    def slots(self) -> dict[Role, Slot]:
+        slots = {role: stack.slot for role, stack in self.stacks.items()}
+        return slots if self.decoder.cross is None else slots | {"cross": self.decoder.cross}
 
     def position_parameters(self) -> int:
         """How many parameters belong to the encodings."""
         return sum(p.numel() for p in {p for slot in self.slots.values() for p in slot.parameters()})
 
 
+class EncoderDecoder(Seq2Seq):
+    """Two stacks: the decoder reads the encoder's states through cross-attention."""
+
+    encoder: Encoder
+
+    def embedded(self, source: Tensor, target: Tensor) -> dict[Role, tuple[Tensor, Tensor]]:
+        return {
+            "encoder": (self.source_embedding(source) * self.embed_scale, source),
+            "decoder": (self.target_embedding(target) * self.embed_scale, target),
+        }
+
+    def encode(self, source: Tensor, positions: Tensor | None = None) -> Encoded:
+        """(B, S) token ids, and positions (B, S) where they come with the source -> Encoded."""
+        padding = source.ne(self.pad)
+        full = not torch.is_grad_enabled() and bool(padding.all())  # a look at the batch spares a mask in every layer
+        x = self.source_embedding(source) * self.embed_scale
+        encoded: Encoded = self.encoder(x, source, None if full else padding, positions)
+        return encoded
+
+    def opened(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
+        return self.decoder.start(self.encode(source, positions), planned)
+
+    def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:
+        return self.decoded(target, self.start(source, target.shape[1], positions))
+
+    def lengths(self, source: int, target: int) -> dict[Role, tuple[int, str]]:
+        sides: dict[Role, tuple[int, str]] = {"encoder": (source, "source"), "decoder": (target, "target")}
+        return sides | {"cross": max(sides.values())}  # its queries are of one side and its keys of the other
+
+
 def embedding(vocabulary: int, width: int, law: Law) -> nn.Embedding:
     made = nn.Embedding(vocabulary, width)
     with_law(made.weight, law)
     return made
-
-
-def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabulary: int, pad: int = 0) -> Seq2Seq:
-    """The model a plain config describes, every parameter drawn by (seed, name).
-
-    Args:
-        config: `seed`, `model`, `encoding`, perhaps `decoder_encoding` and `cross_encoding`, and `attention.backend`.
-
-    Raises:
-        UserError: options that no model can have, by config path.
-    """
-    options = ModelOptions(**config["model"])
-    if options.one_vocabulary and source_vocabulary != target_vocabulary:
-        raise UserError(
-            f"model.tie={options.tie} needs one vocabulary, but the source has {source_vocabulary} tokens and the "
-            f"target {target_vocabulary}; choose model.tie=decoder"
-        )
-    model = Seq2Seq(
-        options,
-        build_slots(config, options, source_vocabulary, target_vocabulary),
-        source_vocabulary,
-        target_vocabulary,
-        pad,
-        config.get("attention", {}).get("backend", "auto"),
-    )
-    draw(model, config["seed"])
-    return model
-
-
-def build_slots(config: Mapping[str, Any], options: ModelOptions, source: int, target: int) -> dict[str, Slot]:
-    """The three slots. An absent `decoder_encoding` is the encoder's; an absent `cross_encoding` is none."""
-    own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
-    path = "decoder_encoding" if own else "encoding"
-    return {
-        "encoder": build_slot(config["encoding"], "encoder", "encoding", options, source),
-        "decoder": build_slot(own or config["encoding"], "decoder", path, options, target),
-        "cross": build_slot(cross, "cross", "cross_encoding", options, target),
-    }
-
-
-def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> None:
-    """Refuse lengths (in positions, BOS and EOS counted) beyond what the slots' encodings have, before any lookup.
-
-    Raises:
-        LengthError: naming the option to raise.
-    """
-    faults = []
-    sides = {"encoder": (source_length, "source"), "decoder": (target_length, "target")}
-    sides["cross"] = max(sides.values())  # its queries are of one side and its keys of the other
-    for role, (length, side) in sides.items():
-        first = model.slots[role].first
-        limit = first.max_positions()
-        if limit is not None and length > limit:
-            faults.append(
-                f"the longest {side} has {length} positions (BOS and EOS count), more than {first.path}.max_length="
-                f"{limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
-            )
-    if faults:
-        raise LengthError("\nerror: ".join(faults))

@@ -174,6 +174,11 @@ def refuse_misplaced(
             f"{path}={name} needs model.attention_bias={' or '.join(encoding.needs_attention_bias)}, "
             f"not {model.attention_bias}: {encoding.bias_reason}"
         )
+    if model.decoder_only and encoding.by_token and not model.one_vocabulary:
+        raise UserError(
+            f"{path}={name} has a row for each token, and a decoder-only model reads source and target in one "
+            "sequence; give both sides one vocabulary by model.tie=all, or choose another encoding"
+        )
     if encoding.own_layer and (share == "stack" or layers != "all"):
         raise UserError(
             f"{path}: with these options {name} acts in layers by their number, so {path}.share=stack and "

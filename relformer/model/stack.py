@@ -5,6 +5,8 @@ A full pass of the decoder is a decode step with all tokens at once, so cached a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -21,6 +23,9 @@ from relformer.model.slot import Placed, Slot
 class Stack(nn.Module):
     """What runs the layers of the encoder and of the decoder."""
 
+    slot: Slot
+    layers: nn.ModuleList
+    embedding_norm: nn.Module
     checkpointed = False
     """Whether training keeps a layer's input alone and makes the rest anew in the backward pass (Chen et al. 2016,
     arXiv:1604.06174); dropout draws the same again."""
@@ -53,26 +58,31 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
+    """With cross-attention where there is an encoder."""
+
     def __init__(self, options: ModelOptions, backend: str) -> None:
         super().__init__()
         self.attention = Attention(options, backend)
-        self.cross_attention = Attention(options, backend)
+        self.cross_attention = None if options.decoder_only else Attention(options, backend)
         self.feedforward = FeedForward(options)
-        self.attention_branch, self.cross_branch = Residual(options), Residual(options)
+        self.attention_branch = Residual(options)
+        self.cross_branch = None if options.decoder_only else Residual(options)
         self.feedforward_branch = Residual(options)
 
-    def forward(self, x: Tensor, placed: Placed, cross: Placed, cache: Cache, number: int) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, cross: Placed | None, cache: Cache, number: int) -> Tensor:
         def attention(x: Tensor) -> Tensor:
             memory = cache.own[number].extended(self.attention.memory(x, placed), cache.length)
             return self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
 
         def cross_attention(x: Tensor) -> Tensor:
+            assert self.cross_attention is not None and cross is not None and cache.encoded is not None
             memory = cache.cross[number]
             abreast = x.reshape(memory.v.shape[0], -1, x.shape[-1])  # (N, Q, E) -> (B, beams * Q, E)
             return self.cross_attention(abreast, memory, cross, cache.encoded.padding, causal=False).view_as(x)
 
         x = self.attention_branch(x, attention)
-        x = self.cross_branch(x, cross_attention)
+        if self.cross_branch is not None:
+            x = self.cross_branch(x, cross_attention)
         return self.feedforward_branch(x, self.feedforward)
 
 
@@ -110,7 +120,7 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    def __init__(self, options: ModelOptions, slot: Slot, cross: Slot, backend: str) -> None:
+    def __init__(self, options: ModelOptions, slot: Slot, cross: Slot | None, backend: str) -> None:
         super().__init__()
         self.slot, self.cross = slot, cross
         self.dropout = options.dropout
@@ -118,17 +128,24 @@ class Decoder(Stack):
         self.layers = layers(DecoderLayer, options.decoder_layers, options, backend)
         self.norm = norm(options) if options.norm == "pre" else nn.Identity()
 
+    def empty(self, batch: int, planned: int, device: torch.device) -> Cache:
+        """A cache for at most `planned` tokens of each of `batch` sequences: their positions are drawn."""
+        positions = self.slot.positions(planned, batch, device)
+        return Cache(positions, planned, [GrowingMemory(planned) for _ in self.layers])
+
     def start(self, encoded: Encoded, planned: int) -> Cache:
-        """A cache for at most `planned` target tokens: positions drawn, cross keys and values projected once."""
+        """A cache for at most `planned` target tokens, with cross keys and values projected once."""
+        assert self.cross is not None
         source, states = encoded.positions, encoded.states
-        positions = self.slot.positions(planned, states.shape[0], states.device)
+        cache = self.empty(states.shape[0], planned, states.device)
         length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
         placed = self.cross.place(source, source, source, length, states.device)
-        cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
-        return Cache(encoded, positions, planned, cross, [GrowingMemory(planned) for _ in self.layers])
+        cache.encoded = encoded
+        cache.cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
+        return cache
 
     def forward(self, x: Tensor, tokens: Tensor, cache: Cache) -> Tensor:
-        """The next embedded target tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E).
+        """The next embedded tokens (B, Q, E) after those in the cache, which it extends: (B, Q, E).
 
         Raises:
             LengthError: more tokens than the cache was planned for; their positions were never drawn.
@@ -137,19 +154,26 @@ class Decoder(Stack):
         stop = cache.length + queries
         if stop > cache.planned:
             raise LengthError(f"decoding reached {stop} tokens, but was planned for {cache.planned}; start with more")
-        seen, source = part(cache.positions, 0, stop), cache.encoded.positions
+        seen = part(cache.positions, 0, stop)
         new = part(cache.positions, cache.length, stop) if cache.length else seen
         if isinstance(cache.positions, range) and cache.tables is None and queries < cache.planned:
             cache.tables = self.slot.tables(cache.positions, x.device)
         x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
         placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
-        beams = rows // cache.encoded.states.shape[0]
-        asking = abreast(new, beams, x.device)
-        crossed = self.cross.place(asking, source, source, max(cache.planned, count(source)), x.device)
+        crossed = self.crossed(new, rows, cache, x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = self.run(layer, x, own, cross, cache, number)
         cache.length = stop
         return self.norm(x)
+
+    def crossed(self, new: Positions, rows: int, cache: Cache, device: torch.device) -> Sequence[Placed | None]:
+        """Where cross-attention's encodings act in a step of `rows` rows; None a layer where there is none."""
+        if self.cross is None:
+            return [None] * len(self.layers)
+        assert cache.encoded is not None
+        source = cache.encoded.positions
+        asking = abreast(new, rows // cache.encoded.states.shape[0], device)
+        return self.cross.place(asking, source, source, max(cache.planned, count(source)), device)
 
 
 def abreast(positions: Positions, beams: int, device: torch.device) -> Positions:
@@ -161,5 +185,5 @@ def abreast(positions: Positions, beams: int, device: torch.device) -> Positions
 
 
 def cross_memory(layer: nn.Module, encoded: Encoded, where: Placed) -> Memory:
-    assert isinstance(layer, DecoderLayer)
+    assert isinstance(layer, DecoderLayer) and layer.cross_attention is not None
     return layer.cross_attention.memory(encoded.states, where, encoded.values)

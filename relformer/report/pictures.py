@@ -132,6 +132,8 @@ def sentences(run: Run) -> list[Sentence]:
         content = load(path)
         source, target = content["source"].tolist(), content["target"].tolist()
         sides = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+        if "encoder" not in content:  # a decoder-only model
+            sides = {"decoder": (source + target, source + target)}
         slots = []
         for slot, (queries, keys) in sides.items():
             rows = [

@@ -16,7 +16,7 @@ from torch import Tensor
 from relformer.config import SLOTS, plain
 from relformer.data.corpus import Coders, check_corpus
 from relformer.data.vocabulary import SPECIAL, Coder
-from relformer.encodings import PositionalEncoding
+from relformer.encodings import PositionalEncoding, Role
 from relformer.errors import UserError
 from relformer.model import Seq2Seq, build_model
 from relformer.training.module import Seq2SeqModule
@@ -31,7 +31,7 @@ TOKEN_ROWS = {
     "output_bias": "target",
 }
 SIDES = {"encoder": "source", "decoder": "target", "cross": "target"}
-SLOT_PATHS = {"encoder.slot.": "encoder", "decoder.slot.": "decoder", "decoder.cross.": "cross"}
+SLOT_PATHS: dict[str, Role] = {"encoder.slot.": "encoder", "decoder.slot.": "decoder", "decoder.cross.": "cross"}
 Kind = Literal["new", "dropped", "resized"]
 
 
@@ -176,7 +176,7 @@ def placed(model: Seq2Seq, name: str) -> PositionalEncoding | None:
     for path, role in SLOT_PATHS.items():
         if name.startswith(path):
             number = int(name.removeprefix(path).split(".")[1])
-            found = list(model.slots[role])
+            found = list(model.slots[role]) if role in model.slots else []
             return found[number] if number < len(found) else None
     return None
 

@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from torch import Tensor
 
-from relformer.config import SLOTS, instantiate, plain
+from relformer.config import instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
@@ -160,16 +160,16 @@ def describe(
     start: Start,
     changes: Changes,
 ) -> str:
-    """What runs: the data, the three slots with their options, sizes, and where from and to."""
+    """What runs: the data, the slots with their options, sizes, and where from and to."""
     order = data.order(trainer.world_size)
     lines = [
         *set_lines(data.corpus),
         *batch_lines(order, trainer.max_steps, trainer.accumulate_grad_batches),
     ]
-    for role, path in zip(("encoder", "decoder", "cross"), SLOTS, strict=True):
-        slot = module.config.get(path) or module.config["encoding"]
-        lines.append(f"{role:<9}{slot['name']:<16}{' '.join(said(slot))}".rstrip())
-    if module.config["encoding"]["name"] == "none":
+    for role, slot in module.model.slots.items():
+        node = module.config[slot.first.path]
+        lines.append(f"{role:<9}{node['name']:<16}{' '.join(said(node))}".rstrip())
+    if module.config["encoding"]["name"] == "none" and "encoder" in module.model.slots:
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")

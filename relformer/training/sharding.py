@@ -57,7 +57,7 @@ class FullySharded(ModelParallelStrategy):
         product = None if on_cpu else PRODUCTS.get(str(self.precision_plugin.precision))
         policy = MixedPrecisionPolicy(product, torch.float32 if product else None, cast_forward_inputs=False)
         model = cast(Seq2Seq, module.model)
-        for layer in (*model.encoder.layers, *model.decoder.layers):
+        for layer in (layer for stack in model.stacks.values() for layer in stack.layers):
             if (crossing := getattr(layer, "cross_attention", None)) is not None:
                 fully_shard(crossing, mesh=mesh, mp_policy=policy)
                 register_fsdp_forward_method(crossing, "memory")  # the decoder projects the source before its layers

@@ -9,7 +9,7 @@ import torch
 
 from relformer.data.batching import Frame, padded
 from relformer.data.vocabulary import BOS, EOS
-from relformer.decoding import DecodingOptions, Hypothesis, decode, longest_target
+from relformer.decoding import DecodingOptions, Hypothesis, decode
 from relformer.errors import UserError
 from relformer.training.trained import TrainedRun
 
@@ -40,7 +40,7 @@ class Translator:
         self.source, self.target = trained.coders
         self.options = DecodingOptions(**trained.content["decoding"])
         self.frame = Frame(trained.content["data"]["bos"], trained.content["data"]["eos"])
-        self.eos, self.most = EOS if self.frame.eos else -1, longest_target(self.model)
+        self.eos = EOS if self.frame.eos else -1
 
     def translate(self, lines: Sequence[str], first: int = 1) -> list[list[Translation]]:
         """The `decoding.n_best` translations of each line, best first, in the order of the lines; a blank line has
@@ -58,7 +58,7 @@ class Translator:
             for batch in self.batches(sources):
                 ids = padded([sources[number] for number in batch]).to(self.device)
                 try:
-                    hypotheses = decode(self.model, ids, self.options, BOS, self.eos, most=self.most)
+                    hypotheses = decode(self.model, ids, self.options, BOS, self.eos, fitting=True)
                 except UserError as error:
                     longest = max(batch, key=lambda number: len(sources[number]))
                     raise UserError(f"line {first + longest}: {error}") from None

@@ -27,6 +27,7 @@ EXPERIMENTS = [
     pytest.param(
         ("csordas2021_scan_length", "experiment/csordas2021=small", "model.share_layers=true"), id="universal"
     ),
+    pytest.param(("kazemnejad2023_copy", "model=decoder_only", "model.tie=all"), id="decoder_only"),
     *(pytest.param((f, f"experiment/{g}={n}"), id=f"{g}={n}", marks=pytest.mark.slow) for f, g, n in variants()),
 ]
 SMALLER = {

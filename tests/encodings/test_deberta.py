@@ -10,9 +10,8 @@ from relformer.attention import attend
 from relformer.encodings import LengthError, PositionalEncoding, Span
 from relformer.encodings.deberta import buckets
 from relformer.errors import OptionError, UserError
-from relformer.model import ModelOptions, build_model
+from relformer.model import ModelOptions, build_model, positions_needed
 from relformer.model.attention import Attention
-from relformer.model.seq2seq import positions_needed
 from relformer.model.slot import Placed, build_slot
 from tests.encodings.calls import CPU, enliven, fixture, joined, make, probabilities, project, put, qkv, randn, ready
 from tests.model.models import PAD, SOURCES, TARGETS, batch, build, check_cache, check_causal, check_padding, config

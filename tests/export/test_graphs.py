@@ -7,9 +7,10 @@ import torch
 
 from relformer.decoding import greedy
 from relformer.encodings import LengthError
-from relformer.errors import OptionError
+from relformer.errors import OptionError, UserError
 from relformer.export.graphs import USAGE, choose_kernels, difference, export_graphs, graphs
 from tests.model.models import PLACES, build
+from tests.model.test_decoder_only import build as build_decoder_only
 
 LENGTH = 10
 QUICK = ("rope", "t5", "deberta@cross", "forgetting", "learned")
@@ -50,4 +51,14 @@ def test_more_positions_than_the_encoding_has(tmp_path: Path) -> None:
 
     with pytest.raises((OptionError, LengthError), match="is more than the 24 positions"):
         list(export_graphs(Run, tmp_path / "to", 25))  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_an_encoder_is_refused(tmp_path: Path) -> None:
+    class Run:
+        class module:  # noqa: N801
+            model = build_decoder_only("t5")
+
+    with pytest.raises(UserError, match="format=torch_export writes an encoder and a decoder"):
+        list(export_graphs(Run, tmp_path / "to", 8))  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

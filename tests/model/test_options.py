@@ -187,7 +187,7 @@ def test_dropout_acts_in_training_alone(kind: str, backend: str) -> None:
         ("heads", 5, "does not divide model.width=24; choose a divisor such as 4 or 6"),
         ("heads", 0, "must be at least 1"),
         ("width", 0, "must be at least 1"),
-        ("encoder_layers", 0, "must be at least 1"),
+        ("encoder_layers", -1, "must be at least 0"),
         ("feedforward", -2, "must be at least 1"),
         ("dropout", 1.0, "must lie in"),
         ("attention_dropout", -0.1, "must lie in"),

@@ -5,9 +5,10 @@ import torch
 from torch import Tensor
 
 from relformer.attention import attend
-from relformer.encodings import PositionalEncoding, Positions, Span, as_tensor, draw
+from relformer.encodings import PositionalEncoding, Positions, Role, Span, as_tensor, draw
 from relformer.encodings.none import NoPositions
-from relformer.model import ModelOptions, Seq2Seq
+from relformer.model import EncoderDecoder, ModelOptions, Seq2Seq
+from relformer.model.building import build_stacks
 from relformer.model.slot import Slot
 from tests.encodings.calls import qkv, ready
 from tests.model.models import (
@@ -39,11 +40,12 @@ PLACES = [pytest.param(toy, place, id=f"{toy.__name__}-{place}") for toy in TOYS
 
 def build(toy: type[PositionalEncoding], place: str, backend: str = "auto") -> Seq2Seq:
     """The toy in both self-attention slots, or in the cross slot too."""
-    slots = {
+    slots: dict[Role, Slot] = {
         role: Slot([toy() if role != "cross" or place == "cross" else NoPositions()], [0, 0])
         for role in ("encoder", "decoder", "cross")
     }
-    model = Seq2Seq(ModelOptions(**SIZES), slots, SOURCES, TARGETS, PAD, backend)
+    options = ModelOptions(**SIZES)
+    model = EncoderDecoder(options, build_stacks(options, slots, backend), SOURCES, TARGETS, PAD)
     draw(model, 1)
     return model.eval()
 

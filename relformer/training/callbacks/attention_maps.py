@@ -72,7 +72,7 @@ def attention_weights(
     model: Seq2Seq, source: Tensor, target: Tensor, positions: Tensor | None = None
 ) -> dict[Role, np.ndarray]:
     """Of one sentence (1, S), (1, T): the weights of each slot, (layers, H, Q, K), NaN where the mask hides."""
-    found: dict[Role, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
+    found: dict[Role, list[Tensor]] = {role: [] for role in model.slots}
 
     def see(role: Role, layer: int, call: Call) -> None:
         weights = call.weights()

@@ -201,12 +201,15 @@ def refuse_unlike(done: Transfer, strict: bool, model: Mapping[str, Any]) -> Non
     """Raises UserError, with the listing, where something did not fit and `strict` forbids that.
 
     Args:
-        model: the options of the new model; where the trained one has others, they are named.
+        model: the options of the new model; where the trained one has others, which its weights were trained with,
+            they are named. Dropout is none of these.
     """
     if strict and not done.exact:
         lines = [*done.said(), "to go on with these, add init_strict=false"]
         others = [
-            f"model.{k}={word(v)}" for k, v in done.origin.config["model"].items() if k in model and model[k] != v
+            f"model.{key}={word(value)}"
+            for key, value in done.origin.config["model"].items()
+            if "dropout" not in key and model.get(key, value) != value
         ]
         if others:
             lines.append(f"the trained model has other options; to have them here too, add {' '.join(others)}")
@@ -238,6 +241,6 @@ def initialise(module: Seq2SeqModule, init_from: str, strict: bool, aloud: bool)
         UserError: as `check_initialisation`.
     """
     done = transfer(module.model, (module.source_vocabulary, module.target_vocabulary), open_origin(init_from))
-    refuse_unlike(done, strict, module.hparams["model"])
+    refuse_unlike(done, strict, module.config["model"])
     if aloud:
         logger.info("%s", "\n".join(done.said()))

@@ -79,7 +79,7 @@ def write_numbers(
         "checkpoint": "last",
         "trained_length": 10,
         "cost": {"parameters": 1000, "position_parameters": 8, "seconds_per_step": 0.25},
-        "checkpoints": {"last": {"step": 100, **sets}},
+        "checkpoints": {name: {"step": 100, **sets} for name in ("last", "best_val")},
     } | more
     directory.mkdir(parents=True)
     path = directory / "metrics.json"

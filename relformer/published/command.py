@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +75,9 @@ def sections(groups: list[Group], figures: Path | None, out: Path | None) -> Ite
 
 
 def drawn(table: Table, found: list[Group], folder: Path) -> Iterator[Path]:
-    """The pictures of a table, written; their files are named for it."""
-    name = re.sub(r"\W+", "_", table.title.lower()).strip("_")
+    """The pictures of a table, written; their files are named for it, in ASCII."""
+    title = unicodedata.normalize("NFKD", table.title.lower()).encode("ascii", "ignore").decode()
+    name = re.sub(r"\W+", "_", title).strip("_")
     for end, picture in pictures_of(table, found):
         folder.mkdir(parents=True, exist_ok=True)
         yield save(picture, folder / f"{name}_{end}.png")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 import sys
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -24,7 +24,7 @@ from relformer.model import positions_needed
 from relformer.redaction import redact_argument
 from relformer.registry import did_you_mean
 from relformer.training.launch import quiet
-from relformer.training.run import evaluate, generated_figures
+from relformer.training.results import evaluate, generated_figures
 from relformer.training.trained import TrainedRun, open_run
 
 

@@ -50,7 +50,7 @@ class FullySharded(ModelParallelStrategy):
 
     def shard(self, module: LightningModule) -> None:
         """Share out the weights of a module, once."""
-        if isinstance(module, FSDPModule):
+        if is_sharded(module):
             return
         mesh = self.device_mesh["data_parallel"]
         on_cpu = self.root_device.type == "cpu"
@@ -117,6 +117,11 @@ def load_weights(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     module.load_state_dict({name: like(value, own[name]) if name in own else value for name, value in state.items()})
 
 
+def is_sharded(module: nn.Module) -> bool:
+    """Whether the weights of a module are shared out."""
+    return isinstance(module, FSDPModule)
+
+
 def local(tensor: Tensor) -> Tensor:
     """What of a tensor is on this device."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
@@ -124,7 +129,7 @@ def local(tensor: Tensor) -> Tensor:
 
 def whole_model(module: Any) -> Seq2Seq:
     """The model of a module with all its weights on every rank; its own where it is not sharded. All ranks call it."""
-    if FSDPModule not in type(module).__mro__:  # isinstance would narrow what the module has to FSDP's own
+    if not is_sharded(module):
         return cast(Seq2Seq, module.model)
     held = vars(module)
     if "whole" not in held:

@@ -17,7 +17,7 @@ from relformer.errors import OptionError, RunError, UserError
 from relformer.evaluation.compare import compare_runs
 from relformer.evaluation.groups import runs_below
 from relformer.sweeps.cluster import submit
-from relformer.sweeps.job import Job, fault
+from relformer.sweeps.job import IN_JOB, Job, fault
 from relformer.sweeps.planning import combined, hydra_of_jobs, planned
 from relformer.sweeps.pool import Handle, Process, run_all
 from relformer.sweeps.record import Record
@@ -29,8 +29,6 @@ from relformer.training.lock import RunLock, refuse_running
 from relformer.training.resume import TRACES
 from relformer.training.signals import Interrupted, signals
 
-IN_JOB = "RELFORMER_SWEEP_JOB"
-"""In the environment of a sweep's job."""
 RANK_VARIABLES = (
     *("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "PL_GLOBAL_SEED"),
     *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
@@ -188,20 +186,6 @@ def refuse(config: DictConfig) -> None:
         raise UserError(
             f"sweep.trials={sweep.trials} and sweep.n={sweep.n}: a search has one seed a trial; leave out one"
         )
-
-
-def refuse_alone(config: DictConfig) -> None:
-    """Raises UserError where options of a sweep are set without one."""
-    if IN_JOB in os.environ:
-        return
-    for name, remedy in (
-        ("learning_rates", "-m"),
-        ("runs", "sweep=list"),
-        ("n", "sweep=seeds"),
-        ("trials", "sweep=optuna"),
-    ):
-        if config.sweep.get(name) is not None:
-            raise UserError(f"sweep.{name} is for a sweep: add {remedy}, or leave it out (sweep.{name}=null)")
 
 
 def raise_failed(jobs: Sequence[Job]) -> None:

@@ -14,8 +14,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from relformer.errors import UserError
 from relformer.training.resume import run_parts
 
+IN_JOB = "RELFORMER_SWEEP_JOB"
+"""In the environment of a sweep's job."""
 FINISHED = "run_key"
 """Written beside a job's `metrics.json`: which run it is."""
 STOPPED = 128
@@ -117,3 +120,17 @@ def fault(job: Job) -> str:
 
 def now() -> float:
     return round(time.time(), 1)
+
+
+def refuse_alone(config: DictConfig) -> None:
+    """Raises UserError where options of a sweep are set without one."""
+    if IN_JOB in os.environ:
+        return
+    for name, remedy in (
+        ("learning_rates", "-m"),
+        ("runs", "sweep=list"),
+        ("n", "sweep=seeds"),
+        ("trials", "sweep=optuna"),
+    ):
+        if config.sweep.get(name) is not None:
+            raise UserError(f"sweep.{name} is for a sweep: add {remedy}, or leave it out (sweep.{name}=null)")

@@ -22,8 +22,7 @@ from relformer.files import remove_leftovers
 from relformer.launched import rank_overrides
 from relformer.processes import is_first_rank
 from relformer.redaction import redact_hydra
-from relformer.sweeps.command import refuse_alone, run_sweep
-from relformer.sweeps.job import run_key
+from relformer.sweeps.job import refuse_alone, run_key
 from relformer.training.disk import made_writable
 from relformer.training.lock import RunLock, refuse_running
 from relformer.training.matching import keep_match, matching_overrides
@@ -66,6 +65,8 @@ def launch(arguments: list[str]) -> None:
         entry()
         return
     if parsed.multirun or config.hydra.mode == RunMode.MULTIRUN:
+        from relformer.sweeps.command import run_sweep
+
         run_sweep(config, [flag for flag in flags(parsed) if flag not in ("--multirun", "-m")], overrides)
     else:
         refuse_sweep(overrides)

@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 from relformer.config import compose, slots_chosen
 from relformer.errors import UserError
 from relformer.launched import launched
-from relformer.sweeps.command import Sweep, refuse, refuse_alone, run_sweep
-from relformer.sweeps.job import Job, run_key
+from relformer.sweeps.command import Sweep, refuse, run_sweep
+from relformer.sweeps.job import Job, refuse_alone, run_key
 from relformer.sweeps.planning import combined, hydra_of_jobs, is_swept, planned, words
 from tests.config.composed import SMALL
 

@@ -24,6 +24,8 @@ TINY = (
     "trainer.log_every_n_steps=1",
 )
 """Overrides of a run of seconds. Data of lengths 1 to 10 and 13 to 20 all the same."""
+FIGURES = ("bias_heatmaps", "bias_profiles", "head_figures", "receptive_field", "attention_maps", "length_curve")
+WITHOUT_FIGURES = tuple(f"callbacks.{name}=null" for name in (*FIGURES, "figure_cost"))
 
 
 @dataclass(frozen=True)
@@ -61,25 +63,30 @@ def relformer(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, 
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def refused(*arguments: str, cwd: Path) -> str:
-    """What is said of a fault, in one sentence with exit code 2 and without a traceback. In this process: nothing is
-    started, so a process of its own would show no more."""
-    error = io.StringIO()
+def here(*arguments: str, cwd: Path) -> Ended:
+    """The same in this process: enough where nothing is started."""
+    out, error, code = io.StringIO(), io.StringIO(), 0
     with (
         contextlib.chdir(cwd),
         mock.patch.object(sys, "argv", ["relformer", *arguments]),
         mock.patch("relformer.cli.flush_denormals"),
+        contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(error),
     ):
         try:
             main()
         except SystemExit as end:
-            assert end.code == 2, error.getvalue()
-        else:
-            raise AssertionError(f"not refused: {arguments}")
-    said = error.getvalue()
-    assert said.count("error:") == 1 and "Traceback" not in said, said
-    return said
+            assert isinstance(end.code, int)
+            code = end.code
+    return Ended(code, out.getvalue(), error.getvalue())
+
+
+def refused(*arguments: str, cwd: Path) -> str:
+    """What is said of a fault, in one sentence with exit code 2 and without a traceback."""
+    ended = here(*arguments, cwd=cwd)
+    assert ended.code == 2, ended
+    assert ended.error.count("error:") == 1 and "Traceback" not in ended.error, ended.error
+    return ended.error
 
 
 def run_directories(log_dir: Path) -> list[Path]:

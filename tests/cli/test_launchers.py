@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.runs import ROOT, TINY, environment, losses, run_directories
+from tests.cli.runs import ROOT, TINY, WITHOUT_FIGURES, environment, losses, run_directories
 
 STEPS = 20
 RUN = (
@@ -26,8 +26,7 @@ RUN = (
     "data.batch_size=33",
     "data.examples_per_length=4",
     "paths.log_dir=runs",
-    *(f"callbacks.{name}=null" for name in ("bias_heatmaps", "bias_profiles", "head_figures")),
-    *(f"callbacks.{name}=null" for name in ("receptive_field", "attention_maps", "length_curve")),
+    *WITHOUT_FIGURES,
 )
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 SHARDED = ("hardware=fsdp", "trainer.accelerator=cpu", "trainer.precision=32-true")

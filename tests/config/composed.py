@@ -1,6 +1,6 @@
 """Composing configurations in the tests' own process, as the command line does before it runs anything."""
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from relformer.check import check
 from relformer.config import compose, conf_dir, prepare, slots_chosen
@@ -48,3 +48,8 @@ def variants() -> list[tuple[str, str, str]]:
 
 def groups() -> list[str]:
     return sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """What Hydra would hand to the run."""
+    return OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])

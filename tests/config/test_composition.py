@@ -13,7 +13,7 @@ from relformer.config import SLOTS, conf_dir, plain
 from relformer.model import build_model
 from relformer.registry import encodings, tasks
 from relformer.training.run import train
-from tests.config.composed import GIVEN, SMALL, checked, composed, groups, names, variants
+from tests.config.composed import GIVEN, SMALL, checked, composed, groups, names, variants, without_hydra
 
 SHIPPED = [(group, name) for group in groups() for name in names(group)]
 TOO_LARGE = {("model", "base"), ("model", "big")}
@@ -120,7 +120,7 @@ def test_every_experiment_trains(chosen: tuple[str, ...], tmp_path: Path) -> Non
         "logger=csv",
         f"paths.run_dir={tmp_path}",
     )
-    metrics = train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    metrics = train(without_hydra(config))
     assert metrics["checkpoints"]["last"]["step"] == 2
     assert metrics["config"]["encoding"] == plain(config, "encoding")["encoding"]
 

@@ -9,17 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.runs import ROOT, TINY, environment, losses
+from tests.cli.runs import ROOT, TINY, WITHOUT_FIGURES, environment, losses
 
-FIGURES = (
-    "length_curve",
-    "bias_heatmaps",
-    "bias_profiles",
-    "head_figures",
-    "receptive_field",
-    "attention_maps",
-    "figure_cost",
-)
 SMALL = (
     *TINY,
     "model.width=16",
@@ -28,7 +19,7 @@ SMALL = (
     "model.decoder_layers=1",
     "hardware=cpu",
     "logger=csv",
-    *(f"callbacks.{name}=null" for name in FIGURES),
+    *WITHOUT_FIGURES,
 )
 """Steps of milliseconds, and no figures."""
 ENDLESS = (*SMALL, "trainer.max_steps=1000000", "eval.every=1000000")

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from relformer.training.run import train
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 
 FAST = (
     "trainer.accelerator=cpu",
@@ -26,4 +24,4 @@ FAST = (
 def run(directory: Path, *overrides: str) -> dict[str, Any]:
     """What `metrics.json` of a run holds."""
     config = checked(*FAST, f"paths.run_dir={directory}", *overrides)
-    return train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    return train(without_hydra(config))

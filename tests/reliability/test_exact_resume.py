@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from relformer import faults
 from relformer.training.run import train
 from relformer.training.sealing import read_step
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 from tests.reliability.tiny import TINY, VARIANTS, rows, state, unequal
 
 QUICK = ("again and again", "ema")
@@ -41,7 +40,7 @@ def disarmed() -> Iterator[None]:
 
 def run_once(directory: Path, *overrides: str) -> None:
     config = checked(*TINY, *overrides, f"paths.run_dir={directory}", "resume=auto")
-    train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    train(without_hydra(config))
 
 
 @pytest.fixture(scope="module")

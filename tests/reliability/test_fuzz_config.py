@@ -1,8 +1,5 @@
 """Any command line ends in a run or in one message: exit code 0 or 2, never a traceback, never half a run directory."""
 
-import contextlib
-import io
-import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -11,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from relformer.cli import main
 from relformer.training import launch
+from tests.cli.runs import here
 from tests.reliability.overrides import command_lines
 
 ENDED: Counter[str] = Counter()
@@ -29,23 +26,14 @@ def nothing_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def launched(arguments: list[str]) -> None:
-    argv, out, error = sys.argv, io.StringIO(), io.StringIO()
-    code: object = 0
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sys.argv = ["relformer", *arguments]
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-                main()
-        except SystemExit as end:
-            code = end.code
-        finally:
-            sys.argv = argv
+        ended = here(*arguments, cwd=Path(folder))
         left = list(Path(folder).iterdir())
-    assert code in (0, 2), (code, error.getvalue())
-    assert "Traceback" not in error.getvalue() and (code == 0 or "error: " in error.getvalue())
-    assert code == 0 or not left, left
-    ENDED[str(code)] += 1
+    assert ended.code in (0, 2), (ended.code, ended.error)
+    assert "Traceback" not in ended.error and (ended.code == 0 or "error: " in ended.error)
+    assert ended.code == 0 or not left, left
+    ENDED[str(ended.code)] += 1
 
 
 def fuzz(count: int) -> None:

@@ -1,11 +1,9 @@
 """Any bytes as data, in every format, through the command that looks at data: exit code 0 or 2, never a traceback."""
 
 import bz2
-import contextlib
 import gzip
 import io
 import lzma
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relformer import config
-from relformer.cli import main
+from tests.cli.runs import here
 
 FRAGMENTS = [
     *(b"\n", b"\r\n", b"\t", b" ", b"a b c", b"source\ttarget\n", b'{"source": "a", "target": "b"}\n', b'{"source": "'),
@@ -76,23 +74,14 @@ def damaged(content: bytes, at: int, how: int) -> bytes:
 
 def looked_at(files: dict[str, bytes], *overrides: str) -> None:
     """`relformer data` in a folder that holds the files, and must hold nothing else afterwards."""
-    argv, out, error = sys.argv, io.StringIO(), io.StringIO()
-    code: object = 0
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
-            Path(name).write_bytes(content)
-        sys.argv = ["relformer", "data", "data.tokenizer.kind=char", "data.most_dropped=1", *overrides]
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-                main()
-        except SystemExit as end:
-            code = end.code
-        finally:
-            sys.argv = argv
-        assert code in (0, 2) and "Traceback" not in error.getvalue(), error.getvalue()
-        assert (code == 2) == error.getvalue().startswith("error: "), error.getvalue()
+            (Path(folder) / name).write_bytes(content)
+        ended = here("data", "data.tokenizer.kind=char", "data.most_dropped=1", *overrides, cwd=Path(folder))
+        assert ended.code in (0, 2) and "Traceback" not in ended.error, ended.error
+        assert (ended.code == 2) == ended.error.startswith("error: "), ended.error
         assert {path.name for path in Path(folder).iterdir()} == set(files)
-    ENDED[str(code)] += 1
+    ENDED[str(ended.code)] += 1
 
 
 ENDED: Counter[str] = Counter()

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from omegaconf import OmegaConf
 
 from relformer.training.run import train
 from relformer.training.signals import Interrupted, Signals, signals
 from tests.cli.runs import losses
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 from tests.reliability.running import ENDLESS, SMALL, Running, running, slow
 
 CODES = {signal.SIGTERM: 143, signal.SIGUSR1: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
@@ -107,7 +106,7 @@ def test_the_step_is_finished_saved_and_logged(tmp_path: Path, accumulated: int,
     options = ("trainer.max_steps=9", "eval.every=4", f"trainer.accumulate_grad_batches={accumulated}", NOTHING)
     config = checked(*SMALL, *options, f"paths.run_dir={tmp_path}", f"+callbacks.signalled={target}")
     with signals, pytest.raises(Interrupted) as ended:
-        train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+        train(without_hydra(config))
     assert ended.value.code == 143
     assert kept(tmp_path) == step
     with (tmp_path / "csv" / "metrics.csv").open(newline="") as file:

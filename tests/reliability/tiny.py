@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from tests.cli.runs import WITHOUT_FIGURES
+
 TINY = (
     "data=reverse",
     "data.examples=200",
@@ -28,18 +30,7 @@ TINY = (
     "eval.generate=false",
     "logger=csv",
     "callbacks.last_checkpoint.every_n_train_steps=3",
-    *(
-        f"callbacks.{name}=null"
-        for name in (
-            "length_curve",
-            "bias_heatmaps",
-            "bias_profiles",
-            "head_figures",
-            "receptive_field",
-            "attention_maps",
-            "figure_cost",
-        )
-    ),
+    *WITHOUT_FIGURES,
 )
 """An epoch of 10 steps, a checkpoint every 3 and before each validation, which is every 4."""
 VARIANTS = {

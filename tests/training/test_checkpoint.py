@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from relformer.data.corpus import build_corpus
 from relformer.errors import RunError, UserError
@@ -18,7 +17,7 @@ from relformer.training.resume import CHECKPOINTED, Start, read_config, refuse_o
 from relformer.training.run import train
 from relformer.training.sealing import damage
 from relformer.training.trained import open_run
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 
 CONFIG = (
     "encoding=t5",
@@ -36,7 +35,7 @@ CONFIG = (
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
     config = checked(*CONFIG, f"paths.run_dir={directory}")
-    train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    train(without_hydra(config))
     return directory
 
 

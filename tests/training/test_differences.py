@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from relformer.errors import UserError
 from relformer.training.differences import changes_of, differences, said_of_start
 from relformer.training.run import train
-from tests.config.composed import checked, composed
+from tests.config.composed import checked, composed, without_hydra
 from tests.reliability.tiny import TINY, rows
 
 RUN = (*TINY, "decoder_encoding=alibi", "scheduler=constant", "scheduler.warmup_steps=0")
@@ -18,7 +18,7 @@ SHORT = "trainer.max_steps=6"
 
 def train_in(directory: Path, *overrides: str) -> dict[str, object]:
     config = checked(*RUN, *overrides, f"paths.run_dir={directory}", "resume=auto")
-    return train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    return train(without_hydra(config))
 
 
 @pytest.fixture(scope="module")

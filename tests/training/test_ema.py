@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
 
 from relformer.training.module import Seq2SeqModule
 from relformer.training.run import train
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 
 
 def test_a_run_ends_with_its_average(tmp_path: Path) -> None:
     steps = ("trainer.max_steps=12", "eval.every=4", "trainer.accelerator=cpu", "logger=none", "eval.generate=false")
     config = checked("callbacks=ema", "callbacks.ema.decay=0.5", *steps, f"paths.run_dir={tmp_path}")
-    figures = train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))["checkpoints"]["last"]
+    figures = train(without_hydra(config))["checkpoints"]["last"]
     path = tmp_path / "checkpoints" / "last.ckpt"
     content = torch.load(path, weights_only=True)
     module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
@@ -24,5 +23,5 @@ def test_a_run_ends_with_its_average(tmp_path: Path) -> None:
     for name in ("val_iid", "test_iid", "test_longer"):
         assert again[name]["loss"] == figures[name]["loss"]
     other = checked(*steps, f"paths.run_dir={tmp_path / 'plain'}")
-    plain = train(OmegaConf.masked_copy(other, [key for key in other if key != "hydra"]))["checkpoints"]["last"]
+    plain = train(without_hydra(other))["checkpoints"]["last"]
     assert plain["val_iid"]["loss"] != figures["val_iid"]["loss"]

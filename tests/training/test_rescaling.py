@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from relformer.errors import UserError
 from relformer.training.evaluate import evaluate_run
 from relformer.training.run import said, train
-from tests.config.composed import checked
+from tests.config.composed import checked, without_hydra
 
 ANYWHERE = ("trainer.accelerator=cpu", "data.examples_per_length=4")
 
@@ -19,7 +18,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
     options = ("encoding=rope", "trainer.accelerator=cpu", "trainer.max_steps=2", "logger=csv")
     config = checked(*options, f"paths.run_dir={directory}")
-    train(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    train(without_hydra(config))
     return directory
 
 

@@ -28,10 +28,12 @@ def figures_of(comparison: Comparison, width: float = PAGE) -> dict[str, Figure]
     return found
 
 
-def curve_figure(comparison: Comparison, width: float = PAGE, figure: str = "exact_match") -> Figure:
+def curve_figure(
+    comparison: Comparison, width: float = PAGE, figure: str = "exact_match", published: Sequence[Curve] = ()
+) -> Figure:
     """Exact match, or another figure, by length, through the i.i.d. and the longer test.
 
-    Mean, 95 % band over seeds and a dot a run.
+    Mean, 95 % band over seeds and a dot a run; dotted the `published` curves of some of the labels.
 
     Raises:
         UserError: the groups' data or trained lengths differ, so that no axis fits all.
@@ -44,7 +46,8 @@ def curve_figure(comparison: Comparison, width: float = PAGE, figure: str = "exa
         raise UserError("length curves of different data can't share an axis; give the runs of one")
     curves = [curve(group, label, groups, figure) for group, label in zip(groups, comparison.labels, strict=True)]
     side = groups[0].config.get("length_side", "target")
-    return draw_length_curve(curves, "", lengths.pop(), side, "mean, 95 % band over seeds", width, spoken(figure))
+    band = "mean, 95 % band over seeds"
+    return draw_length_curve(curves, "", lengths.pop(), side, band, width, spoken(figure), published)
 
 
 def curve(group: Group, label: str, groups: Sequence[Group], figure: str) -> Curve:

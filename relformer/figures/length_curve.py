@@ -1,6 +1,7 @@
 """Accuracy against length: how far a model carries what it learned beyond the lengths it was trained on."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +54,13 @@ def draw_length_curve(
     band: str = "95 % Wilson band",
     width: float = 7.2,
     figure: str = "exact match",
+    published: Sequence[Curve] = (),
 ) -> Figure:
     """Draw exact match, or another share, against target length, one line and one band a curve; `width` in inches.
 
     Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
-    stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation.
+    stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation. `published`
+    are curves of other work, dotted in the colour of the curve that has their label.
     """
     small = text_size(width)
     drawn = Figure(figsize=(width, 0.35 * width + 1.9), layout="constrained")
@@ -65,6 +68,8 @@ def draw_length_curve(
     axis = drawn.add_subplot()
     for number, curve in enumerate(curves):
         _draw_curve(axis, curve, number, 6.5 if width > NARROW else 4.5)
+    for curve in published:
+        _draw_published(axis, curve, [drawn.label for drawn in curves].index(curve.label))
     _draw_trained(axis, trained_length, small)
     axis.set_ylim(0, 1)
     axis.margins(x=0.03)
@@ -108,6 +113,13 @@ def _draw_curve(axis: Axes, curve: Curve, number: int, size: float) -> None:
         values = (curve.dots or [])[bucket]
         axis.scatter([x[place]] * len(values), values, s=6, color=colour, alpha=0.5, linewidths=0, zorder=3)
     axis.plot(x[few], value[few], linestyle="none", color=FEW_COLOUR, marker=marker, zorder=4, **style)
+
+
+def _draw_published(axis: Axes, curve: Curve, number: int) -> None:
+    """Line and band of other work's figures beside ours."""
+    style: dict[str, Any] = {"color": PALETTE[number % len(PALETTE)], "linewidth": 1.4, "zorder": 2}
+    axis.fill_between(curve.lengths, curve.low, curve.high, alpha=0.08, color=style["color"], linewidth=0)
+    axis.plot(curve.lengths, curve.value, ":", label=f"{curve.label}, published", **style)
 
 
 def _draw_trained(axis: Axes, trained_length: int, size: int) -> None:

@@ -27,7 +27,8 @@ def pictures_of(table: Table, found: Sequence[Group]) -> Iterator[tuple[str, Fig
         groups, labels = [group for _, group in rows], [row.name for row, _ in rows]
         figures = sorted({(row.set, row.figure) for row, _ in rows})
         comparison = Comparison(groups, labels, 0, figures, [])
-        yield f"lengths{end}", curve_figure(comparison)
+        theirs = [row.curve for row, _ in rows if row.curve is not None]
+        yield f"lengths{end}", curve_figure(comparison, published=theirs)
         if table.claim:
             yield f"claim{end}", by_number(rows) if rows[0][0].x is not None else both(comparison)
 

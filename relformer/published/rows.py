@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,9 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 from relformer.config import SLOTS, compose, slots_chosen
 from relformer.evaluation.groups import Group, flatten
 from relformer.evaluation.scores import text_scores
+from relformer.figures.length_curve import Curve
 from relformer.training.resume import run_parts
 
 FILE = Path(__file__).with_name("figures.yaml")
+CURVES = Path(__file__).with_name("curves")
 ELSEWHERE = ("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "eval.", "decoding.")
 """Parts of a run's configuration that change no weight and no exact match, and the seed."""
 BLEU = {"bleu": "13a", "bleu_tokenized": "none"}
@@ -36,6 +39,8 @@ class Row:
     figure: str
     x: int | None = None
     """Where the row stands in the picture of a claim: numbers that a head learns of distance."""
+    curve: Curve | None = None
+    """The published figures by length, where they are at hand."""
 
     @property
     def command(self) -> str:
@@ -75,11 +80,28 @@ def published_tables(path: Path = FILE) -> list[Table]:
 
 
 def rows_of(table: dict[str, Any]) -> Iterator[Row]:
+    curves = published_curves(CURVES / table["curves"]) if "curves" in table else {}
     for own in table["rows"]:
         row = {"published": None, "statistic": "", "mark": "", "x": None, **table, **own}
         overrides = (*table.get("with", ()), *own["with"])
         values = {key: row[key] for key in ("experiment", "published", "statistic", "mark", "set", "figure", "x")}
-        yield Row(name=str(own["row"]), overrides=overrides, **values)
+        name = str(own["row"])
+        yield Row(name=name, overrides=overrides, curve=curves.get(name), **values)
+
+
+def published_curves(path: Path) -> dict[str, Curve]:
+    """Of each row in a CSV of `row,length,n,exact_match,min,max` its curve, between the least and greatest seed."""
+    lines: dict[str, list[dict[str, str]]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            lines.setdefault(line["row"], []).append(line)
+    found = {}
+    for name, of_row in lines.items():
+        length, value, low, high = ([float(x[key]) for x in of_row] for key in ("length", "exact_match", "min", "max"))
+        found[name] = Curve(
+            name, length, [x["length"] for x in of_row], value, low, high, [int(x["n"]) for x in of_row]
+        )
+    return found
 
 
 def group_of(row: Row, groups: Iterable[Group]) -> Group:

@@ -54,7 +54,7 @@ def run(
     ]
     said = [process.communicate(timeout=600)[0] for process in started]
     assert [process.returncode for process in started] == [0] * len(started), "\n".join(said)
-    # An agent of torchrun says so when the other one, which holds their store, has left before it: after our processes ended.
+    # After our processes ended, an agent of torchrun complains when the other one, which holds their store, left first.
     ours = [line for line in "".join(said).splitlines() if "torch/distributed/elastic/" not in line]
     assert sum("run directory" in line for line in ours) == 1 and not any("Traceback" in line for line in ours)
     assert len(list((home / "runs").glob("**/.hydra"))) == 1

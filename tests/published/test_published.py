@@ -84,6 +84,23 @@ def test_an_older_run_is_not_taken_for_one_with_a_newer_option() -> None:
     assert same({**wanted, "model.share_layers": False}, older)
 
 
+def test_published_curves_are_of_the_rows_and_drawn_beside_ours(tmp_path: Path) -> None:
+    """The figure of a row is the mean of its curve."""
+    tables = [table for table in TABLES if "Kazemnejad" in table.title]
+    assert len(tables) == 4
+    for each in (row for table in tables for row in table.rows):
+        assert each.curve is not None and each.curve.lengths == list(range(21, 41))
+        assert each.published == pytest.approx(sum(each.curve.value) / 20, abs=6e-4), each
+    first = tables[0].rows[0]
+    groups = group_runs(find_runs([str(finished(first, tmp_path / "a", 0, 0.5))]))
+    ours = [group_of(first, groups), *[Group({}, {})] * 4]
+    (axis,) = dict(pictures_of(tables[0], ours))["lengths"].axes
+    (dotted,) = [line for line in axis.lines if line.get_label() == "sinusoidal, published"]
+    (solid,) = [line for line in axis.lines if line.get_label() == "sinusoidal"]
+    assert first.curve is not None and list(dotted.get_ydata()) == first.curve.value
+    assert dotted.get_color() == solid.get_color()
+
+
 def test_far_below_a_verified_figure_is_said(tmp_path: Path) -> None:
     wanted = row("t5", "Kazemnejad et al. 2023, copy")
     assert wanted.mark == "V" and wanted.published == 0.42

@@ -39,7 +39,10 @@ def absolute_terms(model: Seq2Seq, probe: Probe) -> dict[Role, Array]:
                 continue
             terms = layer_terms(stack.layers[0], encoding, x, tokens, stack.embedding_norm)
             seen = torch.ones(terms.shape[-2:], dtype=torch.bool, device=terms.device)
-            seen = seen.tril() if role == "decoder" else seen
+            if role == "decoder":
+                seen = seen.tril()
+                if model.visible_prefix:
+                    seen[:, : probe.source.shape[1]] = True
             maps = centred(terms, seen).mean(1).masked_fill(~seen, torch.nan)
             found[role] = maps.float().cpu().numpy()
     return found

@@ -69,7 +69,8 @@ def attention_figures(model: Seq2Seq, probe: Probe, trained: Mapping[Role, int])
 
     def see(role: Role, layer: int, call: Call) -> None:
         weights = call.weights()
-        found[role].append(of_weights(weights.mean(0), role, trained[role], entropies(weights)))
+        visible = torch.ones_like(weights[0, 0]) if call.keep is None else call.keep[0, 0].expand_as(weights[0, 0])
+        found[role].append(of_weights(weights.mean(0), visible.sum(-1), trained[role], entropies(weights)))
 
     with still(model), watch(model, see):
         model(probe.source, probe.target)
@@ -84,21 +85,19 @@ def entropies(weights: Tensor) -> Tensor:
     return torch.special.entr(weights).sum(-1).mean(0)
 
 
-def of_weights(weights: Tensor, role: Role, trained: int, entropy: Tensor) -> dict[str, Tensor]:
-    """Figures, (H,) each, of mean weights (H, Q, K) and mean entropies (H, Q)."""
+def of_weights(weights: Tensor, visible: Tensor, trained: int, entropy: Tensor) -> dict[str, Tensor]:
+    """Figures, (H,) each, of mean weights (H, Q, K), how many keys a query sees (Q,), and mean entropies (H, Q)."""
     queries, keys = weights.shape[-2:]
     distance = torch.arange(queries, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)
     rows = slice(min(trained, queries - 1) // 2, min(trained, queries - 1) + 1)
     late = slice(min(trained + 1, queries - 1), queries)  # at least the last
-    visible = (torch.arange(queries, device=weights.device) + 1).clamp(max=keys) if role == "decoder" else None
-    most = torch.full((queries,), keys, device=weights.device) if visible is None else visible
 
     def mass(where: Tensor, of: slice = rows) -> Tensor:
         return (weights * where).sum(-1)[:, of].mean(-1)
 
     return {
         "entropy": entropy[:, rows].mean(-1),
-        "evenness": (entropy / most.clamp(min=2).log())[:, rows].mean(-1),
+        "evenness": (entropy / visible.clamp(min=2).log())[:, rows].mean(-1),
         "distance": mass(distance.abs()),
         "first": mass((torch.arange(keys, device=weights.device) == 0).expand_as(distance)),
         "near": mass(distance.abs() <= NEAR),
@@ -107,19 +106,16 @@ def of_weights(weights: Tensor, role: Role, trained: int, entropy: Tensor) -> di
     }
 
 
-def describe(part: PositionPart, figures: dict[str, Array], role: Role, trained: int) -> list[list[Head]]:
+def describe(part: PositionPart, figures: dict[str, Array], trained: int) -> list[list[Head]]:
     """The heads of one slot, by layer."""
     layers, heads = part.r2.shape
     return [
-        [
-            one_head(part, {name: float(v[n, h]) for name, v in figures.items()}, n, h, role, trained)
-            for h in range(heads)
-        ]
+        [one_head(part, {name: float(v[n, h]) for name, v in figures.items()}, n, h, trained) for h in range(heads)]
         for n in range(layers)
     ]
 
 
-def one_head(part: PositionPart, figures: dict[str, float], layer: int, head: int, role: Role, trained: int) -> Head:
+def one_head(part: PositionPart, figures: dict[str, float], layer: int, head: int, trained: int) -> Head:
     distance, f = part.distance, part.profile[layer, head]
     inside = (np.abs(distance) <= trained) & ~np.isnan(f)
     if part.table is not None and len(part.table) in (1, len(part.r2)):
@@ -133,14 +129,14 @@ def one_head(part: PositionPart, figures: dict[str, float], layer: int, head: in
         range=float(np.ptp(f[inside])),
         slope=float((centred * f[inside]).sum()) / spread if spread else math.nan,
         oscillation=travelled - float(np.ptp(behind)) if len(behind) else math.nan,
-        word=word(figures, role),
+        word=word(figures),
         **{name: figures[name] for name in ("entropy", "distance", "first", "near", "past", "beyond")},
     )
 
 
-def word(figures: dict[str, float], role: Role) -> str:
+def word(figures: dict[str, float]) -> str:
     """The first that holds: half of the mass on the first token, half within 2 tokens, entropy near its most, four
-    fifths on one side of the query (in an encoder or across, since a decoder sees nothing else); else "mixed"."""
+    fifths on one side of the query; else "mixed"."""
     if figures["first"] >= 0.5:
         return "first token"
     if figures["near"] >= 0.5:
@@ -149,4 +145,4 @@ def word(figures: dict[str, float], role: Role) -> str:
         return "uniform"
     if figures["past"] >= 0.8:
         return "past"
-    return "future" if role != "decoder" and 1 - figures["past"] - figures["near"] >= 0.8 else "mixed"
+    return "future" if 1 - figures["past"] - figures["near"] >= 0.8 else "mixed"

@@ -55,7 +55,7 @@ class Measurer:
         figures = attention_figures(model, on(self.usual, device), self.trained)
         longer = attention_figures(model, on(self.framed, device), self.trained)
         heads = {
-            role: describe(parts[role], found | {"beyond": longer[role]["beyond"]}, role, self.trained[role])
+            role: describe(parts[role], found | {"beyond": longer[role]["beyond"]}, self.trained[role])
             for role, found in figures.items()
         }
         return Measurement(parts, heads, self.trained)

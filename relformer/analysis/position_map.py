@@ -63,8 +63,8 @@ def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
             role: PositionPart(
                 maps := np.stack([m.cpu().numpy() for m, _ in layers]),
                 np.stack([r2.cpu().numpy() for _, r2 in layers]),
-                np.stack([profile(each) for each in maps]),
-                own_tables(model, role, maps.shape[-2], maps.shape[-1], probe.source.device),
+                profiles := np.stack([profile(each) for each in maps]),
+                own_tables(model, role, profiles[0, 0], maps.shape[-1], probe.source.device),
             )
             for role, layers in found.items()
         }
@@ -116,13 +116,16 @@ def by_distance(seen: bytes, queries: int, keys: int) -> tuple[NDArray[np.float6
     return np.linalg.pinv(normal[np.ix_(there, there)], hermitian=True), there
 
 
-def own_tables(model: Seq2Seq, role: Role, queries: int, keys: int, device: torch.device) -> Array | None:
-    """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, Q + K - 1)."""
+def own_tables(model: Seq2Seq, role: Role, profile: Array, keys: int, device: torch.device) -> Array | None:
+    """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, Q + K - 1).
+
+    NaN where a profile (Q + K - 1,) of the slot has no value.
+    """
     others = ("bias", "score", "query", "key", "embed", "query_input", "key_input", "visible")
     slot = model.slots[role]
     if any(encoding.acts(hook) for encoding in slot for hook in others):
         return None
-    distance = torch.arange(1 - keys, queries, device=device)
+    distance = torch.arange(len(profile), device=device) + 1 - keys
     tables = [encoding.table(distance) for encoding in slot if encoding.acts("table")]
     there = [table.float().cpu().numpy() for table in tables if table is not None]
-    return np.stack(there) if there else None
+    return np.where(np.isnan(profile), np.float32(np.nan), np.stack(there)) if there else None

@@ -37,6 +37,7 @@ def attend(
     features: Tensor | None = None,
     keys_done: bool = False,
     dropout: float = 0.0,
+    prefix: Tensor | None = None,
     backend: str = "auto",
     observer: Callable[[Call], None] | None = None,
 ) -> Tensor:
@@ -49,6 +50,7 @@ def attend(
         features: (B, H, K, F), what `encoding.features` made of the keys' inputs.
         keys_done: whether k already went through `encoding.key`, as a cache stores it.
         dropout: probability on the attention weights; 0 outside training.
+        prefix: (B,), how many keys at the beginning every query sees, later ones too; None where that is none.
         observer: is shown the call, whatever the backend; it can make the logits for itself.
 
     Returns:
@@ -59,7 +61,7 @@ def attend(
     """
     refuse(backend, encoding)
     query, key = encoding.query(q, span), k if keys_done else encoding.key(k, span)
-    call = Call(query, key, v, encoding, span, (q, k), features, padding, causal, dropout)
+    call = Call(query, key, v, encoding, span, (q, k), features, padding, causal, dropout, prefix)
     if observer is not None:
         observer(call)
     return kernel(call, backend)(call)

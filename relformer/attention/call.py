@@ -28,6 +28,8 @@ class Call:
     """(B, K) bool, True where the key is a token; None where every key is."""
     causal: bool = False
     dropout: float = 0.0
+    prefix: Tensor | None = None
+    """(B,): of each sequence how many keys at its beginning every query sees, causal or not; None is none."""
 
     @property
     def scale(self) -> float:
@@ -40,7 +42,7 @@ class Call:
         relative = self.span.relative
         masks = []
         if self.causal and relative.past is not None:
-            masks.append(relative.past[:, None])
+            masks.append(relative.past[:, None] if self.prefix is None else relative.past[:, None] | self.beginning)
         if self.padding is not None:
             masks.append(self.padding[:, None, None, :])
         if self.encoding.acts("visible"):
@@ -51,6 +53,12 @@ class Call:
         for mask in masks:
             keep = mask if keep is None else keep & mask
         return keep
+
+    @property
+    def beginning(self) -> Tensor:
+        """The keys of the prefix: (B, 1, 1, K)."""
+        assert self.prefix is not None
+        return (torch.arange(self.k.shape[-2], device=self.k.device) < self.prefix[:, None])[:, None, None]
 
     @cached_property
     def bias(self) -> Tensor | None:

@@ -28,8 +28,10 @@ def fits(call: Call) -> bool:
 def sdpa(call: Call) -> Tensor:
     """(B, H, Q, D). A square causal mask alone has a path of its own."""
     keep, bias = call.keep, call.bias
-    square = call.causal and call.padding is None and isinstance(call.span.q, range) and call.span.q == call.span.k
-    causal = square and bias is None and not call.encoding.acts("visible")
+    square = call.causal and isinstance(call.span.q, range) and call.span.q == call.span.k
+    causal = (
+        square and call.padding is None and call.prefix is None and bias is None and not call.encoding.acts("visible")
+    )
     if bias is None:
         mask = None if causal else keep
     else:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from relformer.errors import OptionError, UserError
-from relformer.figures.heatmap import draw_heatmap, toeplitz_maps
+from relformer.figures.heatmap import draw_heatmap
 from relformer.registry import did_you_mean
 
 Maps = NDArray[np.floating]
@@ -29,13 +29,8 @@ def stored_maps(run: Path) -> dict[str, dict[int, Maps]]:
     found: dict[str, dict[int, Maps]] = {}
     for path in sorted((run / "heatmaps").glob("*.npz")):
         if name := NAME.fullmatch(path.name):
-            causal = name["stack"] == "decoder"
             with np.load(path) as content:
-                if "map" in content:
-                    maps = content["map"]
-                else:
-                    maps = np.stack([toeplitz_maps(table, causal) for table in content["table"]])
-            found.setdefault(name["stack"], {})[int(name["step"])] = maps
+                found.setdefault(name["stack"], {})[int(name["step"])] = content["map"]
     if not found:
         raise UserError(
             f"{run} has no bias maps (heatmaps/*.npz): its encoding has no bias by distance, or none was kept"

@@ -24,21 +24,18 @@ MAP_PIXELS = 128
 ROW_HEADS = 6
 
 
-def toeplitz_maps(table: NDArray[np.floating], causal: bool) -> Maps:
+def toeplitz_maps(table: NDArray[np.floating]) -> Maps:
     """Spread a bias by distance over all pairs of positions: (heads, 2L-1) -> (heads, L, L), query by key.
 
     Column r of the table holds the distance i - j = r - (L - 1) of query i and key j.
-    With ``causal`` the keys after the query (j > i) have no bias and become NaN. Raises ValueError on a bad shape.
+    Raises ValueError on a bad shape.
     """
     if table.ndim != 2 or table.shape[1] % 2 == 0:
         raise ValueError(f"table must have shape (heads, 2L-1), got {table.shape}")
     length = (table.shape[1] + 1) // 2
     position = np.arange(length)
     distance = position[:, None] - position[None, :]
-    maps = table[:, distance + length - 1].astype(np.result_type(table, np.float32))
-    if causal:
-        maps[:, distance < 0] = np.nan
-    return maps
+    return table[:, distance + length - 1]
 
 
 def heatmap_grid(maps: Maps, limit: float) -> NDArray[np.uint8]:

@@ -46,8 +46,17 @@ class Attention(nn.Module):
             k = placed.encoding.key(k, placed.fresh)
         return Memory(k, self.split(self.value(x if values is None else values)), placed.encoding.features(x))
 
-    def forward(self, x: Tensor, memory: Memory, placed: Placed, padding: Tensor | None, causal: bool) -> Tensor:
-        """Queries from x (B, Q, E) to a memory: (B, Q, E). `padding` (B, K) is True where a key is a token."""
+    def forward(
+        self,
+        x: Tensor,
+        memory: Memory,
+        placed: Placed,
+        padding: Tensor | None,
+        causal: bool,
+        prefix: Tensor | None = None,
+    ) -> Tensor:
+        """Queries from x (B, Q, E) to a memory: (B, Q, E). `padding` (B, K) is True where a key is a token; of the keys
+        as many as `prefix` (B,) says are seen by every query."""
         encoding = placed.encoding
         span = encoding.project(placed.span, partial(self.rows, self.query), partial(self.rows, self.key))
         mixed = attend(
@@ -61,6 +70,7 @@ class Attention(nn.Module):
             features=memory.features,
             keys_done=encoding.keys == "after",
             dropout=self.dropout if self.training else 0.0,
+            prefix=prefix,
             backend=self.backend,
             observer=self.observer,
         )

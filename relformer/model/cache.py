@@ -126,6 +126,8 @@ class Cache:
     tables: list[Tensor | None] | None = None
     """The decoder's tables for all distances within the planned length; a step's are slices of them."""
     length: int = 0
+    prefix: Tensor | None = None
+    """(B,): of each sequence how many tokens at its beginning see each other whole, while these are read; or None."""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Make row n what row rows[n] was. `sentences` lists those that stay, where some have left.

@@ -1,12 +1,13 @@
-"""The decoder-only Transformer: one causal stack without cross-attention reads source and target as one sequence.
+"""The decoder-only Transformer: one stack without cross-attention reads source and target as one sequence.
 
     x_1 .. x_S  BOS  y_1 .. y_T     the target's BOS is the separator; the loss is of y and EOS alone
 
 The model of the papers on length generalisation (Press et al. 2022; Chi et al. 2022; Kazemnejad et al. 2023,
-arXiv:2305.19466), who let a source token see only those before it: a source that saw all of itself would be a bag to a
-model without positions. A target begins where its own source ends, whatever the batch: a whole pass puts the padding
-of the source behind its target, where no token sees it, and decoding takes sources of one length at a time. So
-positions stay ranges, and every encoding of a decoder, by distance, by count or by gate, serves as it does there.
+arXiv:2305.19466), who let a source token see only those before it. `model.prefix=visible` lets it see its whole source
+(Raffel et al. 2020, arXiv:1910.10683), which is then a bag to a model without positions. A target begins where its own
+source ends, whatever the batch: a whole pass puts the padding of the source behind its target, where no token sees it,
+and decoding takes sources of one length at a time. So positions stay ranges, and every encoding of a decoder, by
+distance, by count or by gate, serves as it does there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class DecoderOnly(Seq2Seq):
     def opened(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
         if positions is not None:
             raise ValueError("positions that come with a source do not say where its target begins")
-        return self.decoder.empty(source.shape[0], source.shape[1] + planned, source.device)
+        cache = self.decoder.empty(source.shape[0], source.shape[1] + planned, source.device)
+        cache.prefix = source.ne(self.pad).sum(1) if self.visible_prefix else None
+        return cache
 
     def start(self, source: Tensor, planned: int, positions: Tensor | None = None) -> Cache:
         """Read the sources (B, S) and prepare to decode at most `planned` tokens.
@@ -44,6 +47,7 @@ class DecoderOnly(Seq2Seq):
             raise ValueError("a decoder-only model decodes sources of one length at a time; leave out the padding")
         cache = self.opened(source, planned, positions)
         self.decoder(self.source_embedding(source) * self.embed_scale, source, cache)
+        cache.prefix = None
         return cache
 
     def states(self, source: Tensor, target: Tensor, positions: Tensor | None = None) -> Tensor:

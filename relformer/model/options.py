@@ -25,14 +25,16 @@ class ModelOptions:
     """An encoder-decoder Transformer, or with `encoder_layers=0` a decoder-only one: source and target are then one
     sequence, of the decoder stack without cross-attention.
 
-    `head_dim`: channels of a head; null is width / heads, which must then divide. `share_layers`: the layers of a stack
-    are one, run as often as there are layers (the Universal Transformer of Dehghani et al. 2019, arXiv:1807.03819,
-    without halting or encodings of depth, as in Csordás et al. 2021); its encodings are then shared by the stack too,
-    unless their `share` says otherwise. `gelu_tanh` is GELU by tanh
-    (`gelu_new`). `tie`: which of source embedding, target embedding and output layer are one: `inputs` the first two
-    (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as they enter (Vaswani et al.),
-    its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a norm where they enter,
-    behind absolute positions (BART). `output_bias`: fixed biases of the logits, 0 in a new model (Marian, BART).
+    `prefix`: what a token of such a model's source sees: those before it (`causal`), or the whole source (`visible`,
+    the prefix language model of Raffel et al. 2020, arXiv:1910.10683). `head_dim`: channels of a head; null is width /
+    heads, which must then divide. `share_layers`: the layers of a stack are one, run as often as there are layers (the
+    Universal Transformer of Dehghani et al. 2019, arXiv:1807.03819, without halting or encodings of depth, as in
+    Csordás et al. 2021); its encodings are then shared by the stack too, unless their `share` says otherwise.
+    `gelu_tanh` is GELU by tanh (`gelu_new`). `tie`: which of source embedding, target embedding and output layer are
+    one: `inputs` the first two (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as
+    they enter (Vaswani et al.), its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a
+    norm where they enter, behind absolute positions (BART). `output_bias`: fixed biases of the logits, 0 in a new model
+    (Marian, BART).
     """
 
     width: int = 64
@@ -41,6 +43,7 @@ class ModelOptions:
     encoder_layers: int = 2
     decoder_layers: int = 2
     share_layers: bool = False
+    prefix: Literal["causal", "visible"] = "causal"
     feedforward: int = 128
     norm: Literal["pre", "post"] = "pre"
     norm_type: Literal["layer", "rms"] = "layer"
@@ -66,6 +69,11 @@ class ModelOptions:
         for name in ("dropout", "attention_dropout", "feedforward_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise OptionError(name, getattr(self, name), "must lie in [0, 1): it is a probability", "model")
+        if self.visible_prefix and not self.decoder_only:
+            rule = (
+                "is for a decoder-only model: an encoder sees the whole source; set model.encoder_layers=0, or leave it"
+            )
+            raise OptionError("prefix", self.prefix, rule, "model")
         if self.head_dim is None and self.width % self.heads:
             divisors = [d for d in range(1, self.width + 1) if self.width % d == 0]
             near = sorted(sorted(divisors, key=lambda d: abs(d - self.heads))[:2])
@@ -85,6 +93,10 @@ class ModelOptions:
     @property
     def decoder_only(self) -> bool:
         return self.encoder_layers == 0
+
+    @property
+    def visible_prefix(self) -> bool:
+        return self.prefix == "visible"
 
     @property
     def own_layers(self) -> tuple[int, int]:

@@ -42,6 +42,7 @@ class Seq2Seq(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.pad = pad
+        self.visible_prefix = options.visible_prefix
         self.embed_scale = math.sqrt(options.width) if options.embedding_scale == "input" else 1.0
         self.state_scale = options.width**-0.5 if options.embedding_scale == "output" else None
         law = normal(options.embedding_std / self.embed_scale)

@@ -109,6 +109,12 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     depth = model.encoder_layers if role == "encoder" else model.decoder_layers
     served = served_layers(options.get("layers", "all"), depth, path)
     refuse_role(entry, role, path)
+    acts_as: Role = "encoder" if model.visible_prefix else role  # a query of a source has keys on both sides
+    if acts_as != role and acts_as in entry.cls.refuses:  # type: ignore[attr-defined]
+        raise UserError(
+            f"{path}={entry.name} can't serve model.prefix=visible: it is not defined where a query has keys on both "
+            "sides; choose model.prefix=causal, or another encoding"
+        )
 
     def build(layer: int) -> PositionalEncoding:
         injected = {
@@ -117,7 +123,7 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
             "width": model.width,
             "layers": depth,
             "layer": layer,
-            "role": role,
+            "role": acts_as,
             "vocabulary": vocabulary,
             "embedding_std": model.embedding_std,
         }

@@ -72,7 +72,8 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, placed: Placed, cross: Placed | None, cache: Cache, number: int) -> Tensor:
         def attention(x: Tensor) -> Tensor:
             memory = cache.own[number].extended(self.attention.memory(x, placed), cache.length)
-            return self.attention(x, memory, placed, padding=None, causal=True)  # right padding lies in the future
+            # Right padding lies in the future.
+            return self.attention(x, memory, placed, padding=None, causal=True, prefix=cache.prefix)
 
         def cross_attention(x: Tensor) -> Tensor:
             assert self.cross_attention is not None and cross is not None and cache.encoded is not None

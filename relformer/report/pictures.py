@@ -81,10 +81,7 @@ def moment(slot: str, step: int, content: dict[str, Any]) -> Moment:
         for layer, heads in enumerate(maps)
     ]
     lines, per = (content["table"], "table") if exact else (content["profile"], "layer")
-    distance = content["distance"]
-    if exact and slot == "decoder":
-        lines, distance = lines[..., distance >= 0], distance[distance >= 0]
-    charts = profile_charts(lines, distance, int(content["trained"]), slot, per)
+    charts = profile_charts(lines, content["distance"], int(content["trained"]), slot, per)
     return Moment(step, rows, caption(maps, limit, step), [chart_svg(chart) for chart in charts])
 
 

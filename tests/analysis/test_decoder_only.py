@@ -15,6 +15,8 @@ from tests.model.test_decoder_only import build
 
 BOTH = 2 * LENGTH
 """Tokens of the probe's sequences."""
+UNSEEN = np.triu(np.ones((BOTH, BOTH), bool), 1) & (np.arange(BOTH) >= LENGTH)
+"""Pairs that are not seen where the source is visible."""
 
 
 def test_the_position_part_is_of_one_slot_and_both_sides() -> None:
@@ -27,7 +29,16 @@ def test_the_position_part_is_of_one_slot_and_both_sides() -> None:
     assert (np.isnan(part.maps) == future).all()
     expected = model.slots["decoder"].first.table(torch.arange(1 - BOTH, BOTH))
     assert part.table is not None and expected is not None
-    np.testing.assert_array_equal(part.table[0], expected.numpy())
+    unseen = np.arange(1 - BOTH, BOTH) < 0
+    np.testing.assert_array_equal(part.table[0], np.where(unseen, np.nan, expected.numpy()))
+
+
+def test_a_visible_source_has_both_sides_of_the_position_part() -> None:
+    """A pair is seen if the key is before, or of the source; a table that is not of such a distance is not shown."""
+    part = position_parts(build("alibi", prefix="visible"), probe())["decoder"]
+    assert (np.isnan(part.maps) == UNSEEN).all()
+    assert part.table is not None
+    assert (np.isnan(part.table) == (np.arange(1 - BOTH, BOTH) < 1 - LENGTH)).all()
 
 
 def test_a_trace_adds_up() -> None:
@@ -50,6 +61,8 @@ def test_a_window_ends_the_field_across_both_sides() -> None:
 def test_absolute_positions_have_four_terms_of_the_whole_sequence() -> None:
     found = absolute_terms(build("sinusoidal"), probe())
     assert list(found) == ["decoder"] and found["decoder"].shape == (4, 3, BOTH, BOTH)
+    (visible,) = absolute_terms(build("sinusoidal", prefix="visible"), probe()).values()
+    assert (np.isnan(visible[0, 0]) == UNSEEN).all()
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [(10, 10), (40, 16)])

@@ -34,13 +34,13 @@ def weights(kind: str, causal: bool = False) -> torch.Tensor:
 def test_words(kind: str) -> None:
     mean = weights(kind)
     trained = 12 if kind == "past" else TRAINED
-    figures = of_weights(mean[0], "encoder", trained, entropies(mean))
-    assert word({name: float(value) for name, value in figures.items()}, "encoder") == kind
+    figures = of_weights(mean[0], torch.full((LENGTH,), LENGTH), trained, entropies(mean))
+    assert word({name: float(value) for name, value in figures.items()}) == kind
 
 
 def test_a_causal_head_is_uniform_by_what_it_sees() -> None:
     mean = weights("uniform", causal=True)
-    figures = of_weights(mean[0], "decoder", TRAINED, entropies(mean))
+    figures = of_weights(mean[0], torch.arange(LENGTH) + 1, TRAINED, entropies(mean))
     assert float(figures["evenness"]) == pytest.approx(1)
     assert float(figures["entropy"]) == pytest.approx(np.mean([math.log(n + 1) for n in range(3, 7)]))
     assert float(figures["distance"]) == pytest.approx(np.mean([n / 2 for n in range(3, 7)]))
@@ -55,7 +55,7 @@ def test_the_shape_of_a_bias() -> None:
     part = PositionPart(np.zeros((1, 2, LENGTH, LENGTH), np.float32), np.ones((1, 2), np.float32), profiles)
     names = ("entropy", "evenness", "distance", "first", "near", "past", "beyond")
     figures = {name: np.zeros((1, 2), np.float32) for name in names}
-    line, comb = describe(part, figures, "encoder", TRAINED)[0]
+    line, comb = describe(part, figures, TRAINED)[0]
     assert (line.range, line.slope, line.oscillation) == (pytest.approx(3), pytest.approx(-0.5), pytest.approx(0))
     assert (comb.range, comb.oscillation) == (1, 5)  # up and down six times, one of which its range explains
 
@@ -67,7 +67,7 @@ def test_a_table_is_taken_as_it_is() -> None:
     table = (-0.25 * np.abs(distance))[None, None].astype(np.float32)
     part = PositionPart(np.zeros((2, 1, LENGTH, LENGTH), np.float32), np.ones((2, 1), np.float32), profiles, table)
     names = ("entropy", "evenness", "distance", "first", "near", "past", "beyond")
-    found = describe(part, {name: np.zeros((2, 1), np.float32) for name in names}, "encoder", TRAINED)
+    found = describe(part, {name: np.zeros((2, 1), np.float32) for name in names}, TRAINED)
     assert [(layer[0].slope, layer[0].oscillation) for layer in found] == [(pytest.approx(-0.25), 0)] * 2
 
 
@@ -81,7 +81,7 @@ def test_of_a_model() -> None:
             encoding.log_slopes.fill_(math.log(2.0))
     framed = probe().framed(True, 4)
     figures = attention_figures(model, framed, dict.fromkeys(("encoder", "decoder", "cross"), TRAINED))
-    heads = describe(position_parts(model, probe())["encoder"], figures["encoder"], "encoder", TRAINED)
+    heads = describe(position_parts(model, probe())["encoder"], figures["encoder"], TRAINED)
     assert [layer[0].word for layer in heads] == ["local", "local"]
     assert heads[0][0].slope == pytest.approx(-2, abs=1e-4)
     assert figures["decoder"]["entropy"].shape == figures["cross"]["first"].shape == (2, 1)

@@ -30,7 +30,15 @@ def padded() -> Tensor:
     return padding
 
 
-MASKS: list[dict[str, Any]] = [{}, {"causal": True}, {"padding": padded()}, {"causal": True, "padding": padded()}]
+PREFIX = {"causal": True, "prefix": torch.tensor([3, 5])}
+MASKS: list[dict[str, Any]] = [
+    {},
+    {"causal": True},
+    {"padding": padded()},
+    {"causal": True, "padding": padded()},
+    PREFIX,
+    PREFIX | {"padding": padded()},
+]
 
 
 @pytest.mark.parametrize("masks", MASKS, ids=lambda m: "+".join(m) or "none")
@@ -51,6 +59,25 @@ def test_backends_agree_forward_and_backward(name: str, spans: str, masks: dict[
         assert len(other) == len(results[0])
         for got, wanted in zip(other, results[0], strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(encodings))
+@torch.no_grad()
+def test_a_long_prefix_is_seen_by_every_backend_that_auto_takes(name: str) -> None:
+    """As long as that kernels which write no mask out are chosen without it."""
+    encoding, length = make(name), 200
+    enliven(encoding)
+    if (most := encoding.max_positions()) is not None:
+        length = min(most, length)
+    if encoding.acts("features") or length < 200:
+        pytest.skip("served by the dense formula alone, or its table is short")
+    q, k, v = qkv(length, length)
+    span = ready(encoding, range(length), range(length))
+    prefix = torch.tensor([150, 60])
+    found, wanted = (
+        attend(q, k, v, encoding, span, causal=True, prefix=prefix, backend=backend) for backend in ("auto", "dense")
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["dense", "sdpa", "auto"])
@@ -78,7 +105,8 @@ def test_masks_hide_and_nothing_else_does(masks: dict[str, Any], backend: str) -
         moved = (attend(q, k, louder, encoding, span, backend=backend, **masks) - plain).abs().amax((1, 3)) > 1e-6
         for b in range(2):
             real = "padding" not in masks or bool(masks["padding"][b, j])
-            wanted = [real and (not masks.get("causal") or j <= i) for i in range(2, 5)]
+            known = j < int(masks["prefix"][b]) if "prefix" in masks else not masks.get("causal")
+            wanted = [real and (known or j <= i) for i in range(2, 5)]
             assert moved[b].tolist() == wanted
 
 

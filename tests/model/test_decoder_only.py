@@ -17,6 +17,12 @@ from tests.model.models import BOS, PAD, SMALL, SOURCES, TARGETS, batch, enliven
 EOS = 2
 ONE_STACK = {"encoder_layers": 0}
 NAMES = [name for name in encodings if "decoder" not in encodings[name].cls.refuses]  # type: ignore[attr-defined]
+KINDS = [(name, "causal") for name in NAMES] + [
+    (name, "visible")
+    for name in NAMES
+    if "encoder" not in encodings[name].cls.refuses  # type: ignore[attr-defined]
+]
+"""Encodings with what a source token sees."""
 LENGTHS = (9, 7, 4)
 """Of the sources of `batch`."""
 
@@ -39,10 +45,10 @@ def full(model: DecoderOnly, source: Tensor, target: Tensor) -> Tensor:
     return model(source, target)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_cached_is_uncached(name: str) -> None:
+@pytest.mark.parametrize(("name", "prefix"), KINDS)
+def test_cached_is_uncached(name: str, prefix: str) -> None:
     """Each sentence through the cache, by itself and without padding, against the whole padded batch."""
-    model, (source, target) = build(name), batch()
+    model, (source, target) = build(name, prefix=prefix), batch()
     expected = full(model, source, target)
     for row, length in enumerate(LENGTHS):
         for chunks in ([1] * 10, [4, 3, 1, 2]):
@@ -51,17 +57,17 @@ def test_cached_is_uncached(name: str) -> None:
             torch.testing.assert_close(found, expected[row : row + 1], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_padding_changes_nothing(name: str) -> None:
-    model, (source, target) = build(name), batch()
+@pytest.mark.parametrize(("name", "prefix"), KINDS)
+def test_padding_changes_nothing(name: str, prefix: str) -> None:
+    model, (source, target) = build(name, prefix=prefix), batch()
     padded = full(model, F.pad(source, (0, 4), value=PAD), F.pad(target, (0, 3), value=PAD))
     torch.testing.assert_close(padded[:, :10], full(model, source, target), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_token_sees_a_later_one_and_all_see_the_source(name: str) -> None:
+@pytest.mark.parametrize(("name", "prefix"), KINDS)
+def test_no_token_sees_a_later_one_and_all_see_the_source(name: str, prefix: str) -> None:
     """The last token of each source is within reach of BOS, even of a window."""
-    model, (source, target) = build(name), batch()
+    model, (source, target) = build(name, prefix=prefix), batch()
     expected = full(model, source, target)
     changed = target.clone()
     changed[:, 5] = changed[:, 5] % (TARGETS - 3) + 3
@@ -74,15 +80,17 @@ def test_no_token_sees_a_later_one_and_all_see_the_source(name: str) -> None:
     assert (moved > 1e-4).all()
 
 
-def test_a_source_token_sees_only_those_before_it() -> None:
-    model, (source, _) = build("none"), batch()
+@pytest.mark.parametrize("prefix", ["causal", "visible"])
+def test_a_source_token_sees_those_before_it_or_the_whole_source(prefix: str) -> None:
+    model, (source, _) = build("none", prefix=prefix), batch()
     changed = source[:1].clone()
     changed[:, 6] += 1
     states = []
     for each in (source[:1], changed):
         x, tokens = model.embedded(each, each[:, :0])["decoder"]
         states.append(model.decoder(x, tokens, model.opened(each, 0)))
-    torch.testing.assert_close(states[0][:, :6], states[1][:, :6])
+    before = (states[0] - states[1])[:, :6].abs().amax(-1)
+    assert (before > 1e-4).all() if prefix == "visible" else (before == 0).all()
     assert not torch.allclose(states[0][:, 6:], states[1][:, 6:])
 
 
@@ -96,10 +104,11 @@ def test_it_has_no_encoder_and_no_cross_attention() -> None:
     assert sum(p.numel() for p in model.parameters()) == 2 * layer + rest
 
 
+@pytest.mark.parametrize("prefix", ["causal", "visible"])
 @pytest.mark.parametrize("name", ["none", "rope", "t5", "forgetting", "transformer_xl", "learned"])
-def test_greedy_decoding_is_the_argmax_of_a_whole_pass(name: str) -> None:
+def test_greedy_decoding_is_the_argmax_of_a_whole_pass(name: str, prefix: str) -> None:
     """Of sources of several lengths in one batch, each as by itself."""
-    model, (source, _) = build(name), batch()
+    model, (source, _) = build(name, prefix=prefix), batch()
     found = greedy(model, source, 8, BOS, EOS)
     assert found.shape[1] > 1
     inputs = torch.cat([torch.full((3, 1), BOS), found[:, :-1]], dim=1)
@@ -145,13 +154,18 @@ def test_sources_of_several_lengths_do_not_share_a_cache() -> None:
     [
         ({"decoder_encoding": {"name": "rope"}}, "decoder_encoding=rope has no place in a decoder-only model"),
         ({"cross_encoding": {"name": "t5"}}, "cross_encoding=t5 has no place in a decoder-only model"),
+        (
+            {"encoding": {"name": "cope"}, "model": {"prefix": "visible"}},
+            "encoding=cope can't serve model.prefix=visible",
+        ),
+        ({"model": {"prefix": "visible", "encoder_layers": 2}}, "model.prefix='?visible'? is for a decoder-only model"),
         ({"encoding": {"name": "complex"}}, "encoding=complex has a row for each token.*model.tie=all"),
     ],
 )
 def test_what_one_stack_cannot_have_is_refused(config: dict[str, Any], message: str) -> None:
-    whole = {"seed": 1, "model": sizes("t5") | ONE_STACK, "encoding": {"name": "t5"}} | config
+    model = sizes("t5") | ONE_STACK | config.get("model", {})
     with pytest.raises(UserError, match=message):
-        build_model(whole, SOURCES, TARGETS, PAD)
+        build_model({"seed": 1, "encoding": {"name": "t5"}} | config | {"model": model}, SOURCES, TARGETS, PAD)
 
 
 def test_its_parameters_learn() -> None:

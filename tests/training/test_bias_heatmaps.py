@@ -34,7 +34,9 @@ def test_pixels_are_of_the_numbers_and_the_decoder_is_causal(tmp_path: Path) -> 
         pixels, numbers = drawn(tmp_path, f"{stack}_step000000")
         keys = 9 if causal else 11
         tables = numbers["table"][..., keys - LENGTH : keys + LENGTH - 1]
-        maps = np.stack([toeplitz_maps(table, causal) for table in tables])
+        maps = np.stack([toeplitz_maps(table) for table in tables])
+        future = np.triu(np.ones(maps.shape[-2:], bool), 1)
+        assert np.isnan(maps).any() == causal and not np.isnan(maps[..., ~future]).any()
         assert np.array_equal(numbers["map"], maps, equal_nan=True)
         assert (pixels == heatmap_grid(maps, callback.limit or 0)).all()
     assert not np.array_equal(numbers["table"][0], numbers["table"][1])

@@ -38,6 +38,7 @@ def fits(call: Call) -> bool:
         serves(call.encoding)
         and call.span.relative.contiguous
         and call.dropout == 0
+        and call.prefix is None
         and call.q.device.type == "cpu"
         and not torch.compiler.is_compiling()
         and queries > 1

@@ -33,7 +33,7 @@ def fits(call: Call) -> bool:
     and a short call without padding by all pairs as mask, unless that needs a gradient."""
     if call.q.device.type != "cpu" or call.q.shape[2] == 1 or call.dropout > 0:
         return False
-    if not serves(call.encoding) or not call.span.relative.contiguous:
+    if not serves(call.encoding) or not call.span.relative.contiguous or call.prefix is not None:
         return False
     return call.padding is not None or learned(call) or not small(call)
 

@@ -53,7 +53,7 @@ class BiasHeatmaps(Measuring):
 
     def draw(self, trainer: Trainer, module: Seq2SeqModule) -> None:
         step, found = trainer.global_step, self.measured(trainer, module)
-        maps = {role: self.maps(part, role) for role, part in found.parts.items()}
+        maps = {role: self.maps(part) for role, part in found.parts.items()}
         if self.limit is None:
             self.limit = max(LEAST_LIMIT, *(float(np.nanmax(np.abs(each))) for each in maps.values()))
         pictures: dict[str, Picture] = {}
@@ -72,7 +72,7 @@ class BiasHeatmaps(Measuring):
         """Labelled figures of the last maps, and the four terms of absolute positions."""
         limit = self.limit or LEAST_LIMIT
         for role, part in self.measured(trainer, module).parts.items():
-            maps, kind = self.maps(part, role), "measured" if part.table is None else "tables"
+            maps, kind = self.maps(part), "measured" if part.table is None else "tables"
             title = f"bias of the {NAMES[role]} ({kind}), step {trainer.global_step}"
             save_png(labelled_heatmap(maps, limit, title), self.directory / f"{role}.png")
         probe = on(self.measurers[module].probe, module.device)
@@ -87,14 +87,14 @@ class BiasHeatmaps(Measuring):
         if pictures:
             publish(trainer, pictures)
 
-    def maps(self, part: PositionPart, role: str) -> Maps:
+    def maps(self, part: PositionPart) -> Maps:
         """(layers, H, length, length) in nats, or of fewer positions where the sentences measured have fewer."""
         queries, keys = part.maps.shape[-2:]
         length = min(self.length, queries, keys)
         if part.table is None:
             return part.maps[..., :length, :length]
         tables = part.table[..., keys - length : keys + length - 1]
-        return np.stack([toeplitz_maps(table, causal=role == "decoder") for table in tables])
+        return np.stack([toeplitz_maps(table) for table in tables])
 
 
 def write_numbers(path: Path, **arrays: NDArray[Any] | float) -> None:

@@ -30,10 +30,7 @@ class BiasProfiles(Measuring):
         pictures: dict[str, Picture] = {}
         for role, part in found.parts.items():
             lines, per = (part.profile, "layer") if part.table is None else (part.table, "table")
-            if part.table is not None and role == "decoder":
-                lines = lines[..., part.distance >= 0]
-            distance = part.distance[-lines.shape[-1] :]
             path = self.directory / f"{role}_step{step:06d}.png"
-            save_png(chart_pixels(profile_charts(lines, distance, found.trained[role], role, per)), path)
+            save_png(chart_pixels(profile_charts(lines, part.distance, found.trained[role], role, per)), path)
             pictures[f"profile/{role}"] = path, f"step {step}: bias in nats by distance in tokens"
         publish(trainer, pictures)

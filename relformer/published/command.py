@@ -17,7 +17,8 @@ from relformer.evaluation.groups import Group, find_runs, group_runs
 from relformer.files import write_text
 from relformer.published.pictures import pictures_of
 from relformer.published.rendering import table_lines
-from relformer.published.rows import Table, group_of, published_tables
+from relformer.published.rows import group_of
+from relformer.published.tables import Table, published_tables
 
 BEGIN, END = "<!-- published -->", "<!-- /published -->"
 

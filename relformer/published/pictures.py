@@ -11,7 +11,8 @@ from relformer.evaluation.groups import Group
 from relformer.evaluation.pictures import curve_figure, scatter_figure
 from relformer.evaluation.tables import Comparison, spoken, within_0_1
 from relformer.figures.scatter import Points, draw_scatter
-from relformer.published.rows import BLEU, Row, Table
+from relformer.published.rows import BLEU, Row
+from relformer.published.tables import Table
 
 Found = tuple[Row, Group]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from itertools import takewhile
 
 from relformer.evaluation.groups import Group
-from relformer.published.rows import BLEU, Row, Table
+from relformer.published.findings import finding_lines
+from relformer.published.rows import BLEU, Row
+from relformer.published.tables import Table
 
-HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "steps", "CPU time", "command")
+HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "reaches", "steps", "CPU time", "command")
 FAR = 2.0
 """Standard deviations between seeds beyond which ours is said to be worse."""
 
@@ -22,6 +25,7 @@ def table_lines(table: Table, found: list[Group]) -> Iterator[str]:
     for row, group in zip(table.rows, found, strict=True):
         yield f"| {' | '.join(cells(row, group))} |"
     yield ""
+    yield from finding_lines(table.findings, table.rows, found)
 
 
 def statistics_of(table: Table) -> str:
@@ -45,10 +49,24 @@ def cells(row: Row, group: Group) -> list[str]:
         spread(row, values),
         str(len(values)),
         f"{statistics.mean(inside):.3f}" if inside and row.figure not in BLEU else "",
+        "" if row.figure in BLEU else reach(group),
         ", ".join(f"{step:,}" for step in sorted(steps)),
         cpu_time(group),
         command,
     ]
+
+
+def reach(group: Group) -> str:
+    """The longest length, in distribution or beyond, up to which half of the outputs are right, mean over seeds."""
+    by_length: dict[int, list[float]] = {}
+    for name in ("test_iid", "test_longer"):
+        lengths = {
+            each["min_length"] for seed in group.runs for each in group.figures(seed).get(name, {}).get("by_length", [])
+        }
+        for (length, _), values in group.by_length(name, [(n, n) for n in lengths]).items():
+            by_length[length] = values
+    good = takewhile(lambda length: statistics.mean(by_length[length]) >= 0.5, sorted(by_length))
+    return str(max(good, default=""))
 
 
 def shown(row: Row, value: float) -> str:

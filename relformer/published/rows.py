@@ -1,15 +1,15 @@
-"""The rows of `figures.yaml`, and which finished runs are theirs: those that the row's command would make."""
+"""A row of `figures.yaml`, and which finished runs are its: those that its command would make."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from relformer.config import SLOTS, compose, slots_chosen
 from relformer.evaluation.groups import Group, flatten
@@ -17,7 +17,6 @@ from relformer.evaluation.scores import text_scores
 from relformer.figures.length_curve import Curve
 from relformer.training.resume import run_parts
 
-FILE = Path(__file__).with_name("figures.yaml")
 CURVES = Path(__file__).with_name("curves")
 ELSEWHERE = ("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "eval.", "decoding.")
 """Parts of a run's configuration that change no weight and no exact match, and the seed."""
@@ -58,25 +57,6 @@ class Row:
         of_set = [record for line in lines if line and (record := json.loads(line))["set"] == self.set]
         outputs, references = ([record[side] for record in of_set] for side in ("output", "reference"))
         return float(text_scores(outputs, references, tokenize=BLEU[self.figure])["bleu"]["score"])
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows with one title; `source` says where their figures stand."""
-
-    title: str
-    source: str
-    rows: list[Row] = field(default_factory=list)
-
-    @property
-    def claim(self) -> bool:
-        """Whether no paper has figures for it."""
-        return all(row.published is None for row in self.rows)
-
-
-def published_tables(path: Path = FILE) -> list[Table]:
-    content: Any = OmegaConf.to_container(OmegaConf.load(path))
-    return [Table(table["title"], table["source"], list(rows_of(table))) for table in content["tables"]]
 
 
 def rows_of(table: dict[str, Any]) -> Iterator[Row]:

@@ -3,7 +3,7 @@
 from omegaconf import OmegaConf
 
 from relformer.config import conf_dir
-from relformer.published.rows import published_tables
+from relformer.published.tables import published_tables
 from relformer.sweeps.job import run_key
 from relformer.sweeps.planning import combined, planned
 from tests.config.composed import composed

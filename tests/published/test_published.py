@@ -13,7 +13,8 @@ from relformer.evaluation.scores import text_scores
 from relformer.published.command import published_command
 from relformer.published.pictures import pictures_of
 from relformer.published.rendering import cells
-from relformer.published.rows import Row, defaults, described, group_of, published_tables, same
+from relformer.published.rows import Row, defaults, described, group_of, same
+from relformer.published.tables import published_tables
 from relformer.training.resume import run_parts
 from tests.config.composed import names
 
@@ -71,8 +72,8 @@ def test_runs_are_those_that_the_command_makes(tmp_path: Path) -> None:
     found = group_of(wanted, group_runs(find_runs([str(tmp_path)])))
     assert sorted(found.runs) == [0, 1, 2]
     written = cells(wanted, found)
-    assert written[:7] == ["rel-e", "0.422 [R]", "0.600", "sd 0.100, 0.500 - 0.700", "3", "0.990", "6,250"]
-    assert written[7:] == ["2.5 min", f"`{wanted.command}`"]
+    assert written[:8] == ["rel-e", "0.422 [R]", "0.600", "sd 0.100, 0.500 - 0.700", "3", "0.990", "17", "6,250"]
+    assert written[8:] == ["2.5 min", f"`{wanted.command}`"]
     assert cells(row("abs"), group_of(row("abs"), []))[2] == "not run"
 
 
@@ -131,7 +132,8 @@ def test_tables_stand_between_the_marks_of_a_file(tmp_path: Path, monkeypatch: p
         published_command([str(tmp_path / "runs"), f"out={out}", f"figures={figures}"])
     text = out.read_text()
     assert text.startswith("before\n<!-- published -->\n### ") and text.endswith("<!-- /published -->\nbehind\n")
-    assert "old" not in text and "| abs | 0.000 [R] | 0.250 |" in text and text.count("not run") == 6
+    assert "- Relative positions carry reversal" in text and "**open**, not run: rel-e" in text
+    assert "old" not in text and "| abs | 0.000 [R] | 0.250 |" in text and text.count("| not run |") == 6
     (picture,) = figures.iterdir()
     assert f"](pictures/{picture.name})" in text
 

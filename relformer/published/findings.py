@@ -1,0 +1,69 @@
+"""What papers and texts say of a table, as an order of its rows, and whether our runs have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from statistics import mean
+from typing import Any
+
+from relformer.evaluation.groups import Group
+from relformer.published.rows import Row
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`order` holds groups of rows, by name: every run of one lies above every run of the next. On the set of the rows,
+    or another."""
+
+    says: str
+    order: tuple[tuple[str, ...], ...]
+    set: str | None = None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Finding:
+        return cls(content["says"], tuple(map(tuple, content["order"])), content.get("set"))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The runs of a row."""
+
+    name: str
+    values: list[float]
+
+    def __str__(self) -> str:
+        low, high = min(self.values), max(self.values)
+        figures = f"{low:.3f}" if len(self.values) == 1 else f"{low:.3f} - {high:.3f}"
+        return f"{self.name} {figures} (n {len(self.values)})"
+
+
+def finding_lines(findings: Sequence[Finding], rows: Sequence[Row], found: Sequence[Group]) -> Iterator[str]:
+    """A line of Markdown for each, and an empty one behind them."""
+    of_row = {row.name: (row, group) for row, group in zip(rows, found, strict=True)}
+    for finding in findings:
+        samples = {
+            name: Sample(name, group.values(finding.set or row.set, row.figure))
+            for name, (row, group) in of_row.items()
+        }
+        yield f"- {finding.says}: {verdict([[samples[name] for name in names] for names in finding.order])}"
+    if findings:
+        yield ""
+
+
+def verdict(order: Sequence[Sequence[Sample]]) -> str:
+    """Confirmed where all runs are in the order, contradicted where two means are not, else undecided."""
+    missing = [sample.name for group in order for sample in group if not sample.values]
+    if missing:
+        return f"**open**, not run: {', '.join(missing)}."
+    pairs = [pair for one, next_ in pairwise(order) for pair in product(one, next_)]
+    wrong = [(a, b) for a, b in pairs if mean(a.values) <= mean(b.values)]
+    if wrong:
+        return f"**contradicted**: {'; '.join(f'{a} is not above {b}' for a, b in wrong)}."
+    a, b = min(pairs, key=lambda pair: min(pair[0].values) - max(pair[1].values))
+    if min(a.values) <= max(b.values):
+        return f"**undecided**, right in the mean: the runs of {a} and {b} overlap."
+    chance = 1 / math.comb(len(a.values) + len(b.values), len(a.values))
+    return f"**confirmed**: closest are {a} above {b}, by chance p = {chance:.3g}."

@@ -1,0 +1,51 @@
+"""What is said of a table, and when runs confirm it."""
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from relformer.published.findings import Sample, verdict
+from relformer.published.tables import Table, published_tables
+
+
+def order(*groups: dict[str, list[float]]) -> list[list[Sample]]:
+    return [[Sample(name, values) for name, values in group.items()] for group in groups]
+
+
+def test_all_runs_in_the_order_confirm_it() -> None:
+    """The closest pair is named, with the chance of five above five."""
+    five = [0.4, 0.5, 0.6, 0.7, 0.8]
+    said = verdict(order({"a": five, "b": [x + 0.1 for x in five]}, {"c": [0.0, 0.1, 0.2, 0.3, 0.39]}))
+    assert said.startswith("**confirmed**: closest are a 0.400 - 0.800 (n 5) above c 0.000 - 0.390 (n 5)")
+    assert f"p = {1 / math.comb(10, 5):.3g}" in said
+
+
+def test_two_means_in_the_wrong_order_contradict_it() -> None:
+    said = verdict(order({"a": [0.5], "b": [0.2, 0.3]}, {"c": [0.3, 0.2]}, {"d": [0.1]}))
+    assert said == "**contradicted**: b 0.200 - 0.300 (n 2) is not above c 0.200 - 0.300 (n 2)."
+
+
+def test_runs_that_overlap_decide_nothing() -> None:
+    assert verdict(order({"a": [0.2, 0.9]}, {"b": [0.3]})).startswith("**undecided**, right in the mean: the runs of a")
+
+
+def test_only_neighbours_are_compared() -> None:
+    assert "contradicted" not in verdict(order({"a": [0.3]}, {"b": [0.2]}, {"c": [0.1]}))
+    assert "contradicted" in verdict(order({"a": [0.3]}, {"b": [0.1]}, {"c": [0.2]}))
+
+
+def test_what_was_not_run_is_open() -> None:
+    assert verdict(order({"a": [], "b": [0.1]}, {"c": []})) == "**open**, not run: a, c."
+
+
+@pytest.mark.parametrize("table", published_tables(), ids=lambda table: table.title)
+def test_findings_are_of_rows_of_their_table(table: Table) -> None:
+    """Each names at least two groups, no row twice; the published figures, where there are any, are in the order."""
+    rows = {row.name: row for row in table.rows}
+    for finding in table.findings:
+        named = [name for group in finding.order for name in group]
+        assert len(finding.order) > 1 and set(named) <= rows.keys() and len(set(named)) == len(named)
+        theirs = [[figure for name in group if (figure := rows[name].published) is not None] for group in finding.order]
+        if all(theirs):
+            assert all(min(one) > max(other) for one, other in pairwise(theirs)), finding.says

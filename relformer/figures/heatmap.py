@@ -102,7 +102,7 @@ def draw_heatmap(maps: Maps, limit: float, title: str) -> Figure:
         axis.set_xticks([0, length - 1] if length > 1 else [0])
         axis.set_yticks([0, length - 1] if length > 1 else [0])
         axis.tick_params(labelsize=8)
-        axis.set_title(f"head {head}" if rows == 1 else f"layer {row}, head {head}", fontsize=9)
+        axis.set_title(f"head {head + 1}" if rows == 1 else f"layer {row + 1}, head {head + 1}", fontsize=9)
     ends = "both" if np.any(np.abs(maps) > limit) else "neither"
     bar = figure.colorbar(image, ax=axes, extend=ends, shrink=0.9, aspect=14 * panel_rows, pad=0.02)
     bar.set_label("attention bias (nats)")

@@ -11,11 +11,10 @@ from relformer.figures.bias_difference import bias_figure, stored_maps
 
 
 def keep(run: Path, stack: str, step: int, table: np.ndarray) -> None:
-    """As a run keeps them: the bias by distance, (layers, heads, 2 length - 1)."""
+    """As a run keeps them: the maps of a bias by distance, (layers, heads, 2 length - 1)."""
     (run / "heatmaps").mkdir(parents=True, exist_ok=True)
-    length = (table.shape[-1] + 1) // 2
-    distance = np.arange(1 - length, length)
-    np.savez_compressed(run / "heatmaps" / f"{stack}_step{step:06d}.npz", distance=distance, table=table)
+    maps = np.stack([[by_distance(head, causal=stack == "decoder") for head in layer] for layer in table])
+    np.savez_compressed(run / "heatmaps" / f"{stack}_step{step:06d}.npz", map=maps)
 
 
 def table(seed: int, heads: int = 2) -> np.ndarray:
@@ -74,11 +73,3 @@ def test_what_has_no_difference_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=text):
             bias_figure([tmp_path / run for run in runs], stack, 7.0)
-
-
-def test_maps_that_are_kept_whole_are_taken_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "heatmaps").mkdir()
-    maps = np.random.default_rng(0).normal(size=(2, 1, 2, 4, 4))
-    for step in (0, 9):
-        np.savez_compressed(tmp_path / "heatmaps" / f"cross_step{step:06d}.npz", map=maps[step // 9])
-    np.testing.assert_allclose(drawn(bias_figure([tmp_path], None, 7.0))[1], (maps[1] - maps[0])[0, 1])

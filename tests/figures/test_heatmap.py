@@ -80,7 +80,7 @@ def test_caption_tells_range_scale_and_share_beyond() -> None:
 def test_figure_labels_and_files(tmp_path: Path) -> None:
     figure = draw_heatmap(toeplitz_maps(by_distance(4, heads=8, causal=True))[None], 2.0, "bias")
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
-    assert titles == [f"head {head}" for head in range(8)]
+    assert titles == [f"head {head}" for head in range(1, 9)]
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("key position j", "query position i")
     assert figure.axes[-1].get_ylabel() == "attention bias (nats)"
     assert all(axis.images[0].get_clim() == (-2.0, 2.0) for axis in figure.axes[:8])

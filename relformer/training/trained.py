@@ -124,7 +124,7 @@ def kept_checkpoints(folder: Path, which: str, count: int) -> list[Path]:
     found = sorted(folder.glob(f"{KEPT[which]}-*.ckpt"), key=read_step if which == "last" else read_loss)
     if len(found) < count:
         rule = f"is more than the {len(found)} checkpoints in {folder} ({KEPT[which]}-*.ckpt); train with "
-        raise OptionError("average", count, f"{rule}callbacks=averaging, which keeps five")
+        raise OptionError("average", count, f"{rule}callbacks=averaging, which keeps five, one every 100 steps")
     return sorted(found[-count:] if which == "last" else found[:count], key=read_step)
 
 

@@ -17,7 +17,7 @@ from relformer.errors import OptionError, RunError, UserError
 from relformer.evaluation.compare import compare_runs
 from relformer.evaluation.groups import runs_below
 from relformer.sweeps.cluster import submit
-from relformer.sweeps.job import IN_JOB, Job, fault
+from relformer.sweeps.job import IN_JOB, Job, fault, success
 from relformer.sweeps.planning import combined, hydra_of_jobs, planned
 from relformer.sweeps.pool import Handle, Process, run_all
 from relformer.sweeps.record import Record
@@ -121,6 +121,8 @@ class Sweep:
         def changed(job: Job) -> None:
             if job.failed:
                 print(fault(job), "" if signals.received else "(the others go on)", flush=True)
+            elif job.log is not None and job.exit_code == 0:
+                print(success(job), flush=True)
             if study is not None:
                 study.changed(job)
             record.write()

@@ -118,6 +118,11 @@ def fault(job: Job) -> str:
     return f"sweep job {job.number} {how}; see {job.log or job.directory}"
 
 
+def success(job: Job) -> str:
+    """What is to be said of a job that finished, where it has not said so here itself."""
+    return f"job {job.number}   finished in {job.seconds:.0f} s"
+
+
 def now() -> float:
     return round(time.time(), 1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relformer.sweeps.job import Job, fault
+from relformer.sweeps.job import Job, fault, success
 from relformer.sweeps.pool import Process, run_all
 from relformer.training.signals import Interrupted, signals
 
@@ -137,6 +137,12 @@ def test_what_a_killed_job_leaves_is_ended(tmp_path: Path) -> None:
     start = lambda job, place: process(FAMILY.format(ending="import os; os.kill(os.getpid(), 9)"), log)  # noqa: E731
     (job,) = run_all(iter(jobs(tmp_path, 1)), 1, start, lambda job: None)
     assert job.exit_code == -signal.SIGKILL and gone([int(log.read_text())])
+
+
+def test_a_job_that_printed_elsewhere_is_said_to_have_finished(tmp_path: Path) -> None:
+    start = lambda job, place: process("", tmp_path / "0.log")  # noqa: E731
+    (job,) = run_all(iter(jobs(tmp_path, 1)), 1, start, lambda job: None)
+    assert success(job) == f"job 0   finished in {job.seconds:.0f} s"
 
 
 def test_jobs_end_with_a_sweep_that_has_a_fault(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 from relformer.evaluation.groups import Group
 from relformer.published.rows import Row
 
+LEVEL = 0.05
+"""Of the chance, from which two rows count as told apart: three runs against three."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -54,16 +57,26 @@ def finding_lines(findings: Sequence[Finding], rows: Sequence[Row], found: Seque
 
 
 def verdict(order: Sequence[Sequence[Sample]]) -> str:
-    """Confirmed where all runs are in the order, contradicted where two means are not, else undecided."""
+    """Confirmed where every pair is told apart as said, contradicted where one is the other way round; what the means
+    say so far where there are too few runs, or they overlap."""
     missing = [sample.name for group in order for sample in group if not sample.values]
     if missing:
         return f"**open**, not run: {', '.join(missing)}."
     pairs = [pair for one, next_ in pairwise(order) for pair in product(one, next_)]
-    wrong = [(a, b) for a, b in pairs if mean(a.values) <= mean(b.values)]
-    if wrong:
-        return f"**contradicted**: {'; '.join(f'{a} is not above {b}' for a, b in wrong)}."
+    against = [(a, b) for a, b in pairs if mean(a.values) <= mean(b.values)]
+    if against:
+        word = "contradicted" if any(told_apart(b, a) for a, b in against) else "so far no"
+        return f"**{word}**: {'; '.join(f'{a} is not above {b}' for a, b in against)}."
     a, b = min(pairs, key=lambda pair: min(pair[0].values) - max(pair[1].values))
-    if min(a.values) <= max(b.values):
-        return f"**undecided**, right in the mean: the runs of {a} and {b} overlap."
-    chance = 1 / math.comb(len(a.values) + len(b.values), len(a.values))
-    return f"**confirmed**: closest are {a} above {b}, by chance p = {chance:.3g}."
+    if all(told_apart(*pair) for pair in pairs):
+        return f"**confirmed**: closest are {a} above {b}, by chance p = {chance(a, b):.3g}."
+    return f"**so far yes**: closest are {a} above {b}."
+
+
+def told_apart(above: Sample, below: Sample) -> bool:
+    return min(above.values) > max(below.values) and chance(above, below) <= LEVEL
+
+
+def chance(one: Sample, other: Sample) -> float:
+    """That all runs of one lie above all of the other where they are drawn alike."""
+    return 1 / math.comb(len(one.values) + len(other.values), len(one.values))

@@ -61,7 +61,7 @@ def verdict(order: Sequence[Sequence[Sample]]) -> str:
     say so far where there are too few runs, or they overlap."""
     missing = [sample.name for group in order for sample in group if not sample.values]
     if missing:
-        return f"**open**, not run: {', '.join(missing)}."
+        return f"**open**, not run: {'; '.join(missing)}."
     pairs = [pair for one, next_ in pairwise(order) for pair in product(one, next_)]
     against = [(a, b) for a, b in pairs if mean(a.values) <= mean(b.values)]
     if against:

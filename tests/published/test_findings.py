@@ -44,7 +44,7 @@ def test_only_neighbours_are_compared() -> None:
 
 
 def test_what_was_not_run_is_open() -> None:
-    assert verdict(order({"a": [], "b": [0.1]}, {"c": []})) == "**open**, not run: a, c."
+    assert verdict(order({"a": [], "b": [0.1]}, {"c": []})) == "**open**, not run: a; c."
 
 
 @pytest.mark.parametrize("table", published_tables(), ids=lambda table: table.title)

@@ -64,7 +64,7 @@ def position_parts(model: Seq2Seq, probe: Probe) -> dict[Role, PositionPart]:
                 maps := np.stack([m.cpu().numpy() for m, _ in layers]),
                 np.stack([r2.cpu().numpy() for _, r2 in layers]),
                 profiles := np.stack([profile(each) for each in maps]),
-                own_tables(model, role, profiles[0, 0], maps.shape[-1], probe.source.device),
+                own_tables(model, role, ~np.isnan(profiles[0, 0]), maps.shape[-1], probe.source.device),
             )
             for role, layers in found.items()
         }
@@ -116,16 +116,16 @@ def by_distance(seen: bytes, queries: int, keys: int) -> tuple[NDArray[np.float6
     return np.linalg.pinv(normal[np.ix_(there, there)], hermitian=True), there
 
 
-def own_tables(model: Seq2Seq, role: Role, profile: Array, keys: int, device: torch.device) -> Array | None:
+def own_tables(model: Seq2Seq, role: Role, there: NDArray[np.bool_], keys: int, device: torch.device) -> Array | None:
     """The tables of a slot's modules that have one, where nothing else acts on its logits: (modules, H, Q + K - 1).
 
-    NaN where a profile (Q + K - 1,) of the slot has no value.
+    NaN where no pair has the distance, as `there` (Q + K - 1,) says.
     """
     others = ("bias", "score", "query", "key", "embed", "query_input", "key_input", "visible")
     slot = model.slots[role]
     if any(encoding.acts(hook) for encoding in slot for hook in others):
         return None
-    distance = torch.arange(len(profile), device=device) + 1 - keys
+    distance = torch.arange(len(there), device=device) + 1 - keys
     tables = [encoding.table(distance) for encoding in slot if encoding.acts("table")]
-    there = [table.float().cpu().numpy() for table in tables if table is not None]
-    return np.where(np.isnan(profile), np.float32(np.nan), np.stack(there)) if there else None
+    found = [table.float().cpu().numpy() for table in tables if table is not None]
+    return np.where(there, np.stack(found), np.float32(np.nan)) if found else None

@@ -51,6 +51,11 @@ class Group:
         """The test sets that its runs have."""
         return {n for seed in self.runs for n in self.figures(seed) if n.startswith("test_")}
 
+    def lengths(self, name: str) -> set[int]:
+        """The lengths of which a set has figures, in any of the runs."""
+        of_runs = (self.figures(seed).get(name, {}).get("by_length", []) for seed in self.runs)
+        return {each["min_length"] for lengths in of_runs for each in lengths}
+
     def by_length(self, name: str, edges: Iterable[Bucket], figure: str = "exact_match") -> dict[Bucket, list[float]]:
         """A figure of one set in buckets of lengths, one value a seed, sentences counting alike."""
         found: dict[Bucket, list[float]] = {}
@@ -97,13 +102,7 @@ def within(length: int, bucket: Bucket) -> bool:
 
 def edges_of(groups: Iterable[Group], name: str) -> list[Bucket]:
     """The buckets of lengths into which a set is told apart, the same for all groups."""
-    lengths = {
-        each["min_length"]
-        for group in groups
-        for seed in group.runs
-        for each in group.figures(seed).get(name, {}).get("by_length", [])
-    }
-    return bucket_edges(sorted(lengths))
+    return bucket_edges(sorted({length for group in groups for length in group.lengths(name)}))
 
 
 def find_runs(paths: Iterable[str]) -> list[Path]:

@@ -68,8 +68,9 @@ def draw_length_curve(
     axis = drawn.add_subplot()
     for number, curve in enumerate(curves):
         _draw_curve(axis, curve, number, 6.5 if width > NARROW else 4.5)
+    places = {curve.label: number for number, curve in enumerate(curves)}
     for curve in published:
-        _draw_published(axis, curve, [drawn.label for drawn in curves].index(curve.label))
+        _draw_published(axis, curve, places[curve.label])
     _draw_trained(axis, trained_length, small)
     axis.set_ylim(0, 1)
     axis.margins(x=0.03)

@@ -60,11 +60,8 @@ def reach(group: Group) -> str:
     """The longest length, in distribution or beyond, up to which half of the outputs are right, mean over seeds."""
     by_length: dict[int, list[float]] = {}
     for name in ("test_iid", "test_longer"):
-        lengths = {
-            each["min_length"] for seed in group.runs for each in group.figures(seed).get(name, {}).get("by_length", [])
-        }
-        for (length, _), values in group.by_length(name, [(n, n) for n in lengths]).items():
-            by_length[length] = values
+        alone = [(length, length) for length in group.lengths(name)]
+        by_length |= {length: values for (length, _), values in group.by_length(name, alone).items()}
     good = takewhile(lambda length: statistics.mean(by_length[length]) >= 0.5, sorted(by_length))
     return str(max(good, default=""))
 

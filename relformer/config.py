@@ -112,18 +112,31 @@ def _compose(overrides: list[str]) -> DictConfig:
         if not override.key_or_group:
             raise UserError(f"{override.input_line!r} has no key; write key=value")
     loader = GlobalHydra.instance().config_loader()
-    groups = {o.key_or_group for o in parsed if loader.get_group_options(o.key_or_group)}
+    groups = {o.key_or_group for o in parsed if "." not in o.key_or_group and loader.get_group_options(o.key_or_group)}
     elsewhere = any(o.key_or_group == SEARCH_PATH for o in parsed)
     for override in parsed:
         if override.key_or_group in groups and not elsewhere:
             check_choice(override, loader.get_group_options(override.key_or_group))
     fixed = [o for o in parsed if not o.is_sweep_override()]
-    chosen = [str(o.input_line) for o in fixed if o.key_or_group in groups or o.key_or_group == SEARCH_PATH]
-    base = hydra_compose("train", chosen, return_hydra_config=True)
-    for override in parsed:
+    swept = [o for o in parsed if o.is_sweep_override() and o.key_or_group not in groups]
+    try:
+        composed = hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException):
+        check_keys(parsed, groups)
+        raise
+    if swept or any(o.key_or_group.split(".")[0] in ABSENT for o in fixed if o.key_or_group not in groups):
+        check_keys(parsed, groups)  # swept keys are not in it, and a slot that is not set takes any option
+    return composed
+
+
+def check_keys(overrides: list[Override], groups: set[str]) -> None:
+    """Whether the keys of overrides that choose nothing exist in the configuration that the others choose."""
+    chosen = [o for o in overrides if o.key_or_group in groups or o.key_or_group == SEARCH_PATH]
+    fixed = [str(o.input_line) for o in chosen if not o.is_sweep_override()]
+    base = hydra_compose("train", fixed, return_hydra_config=True)
+    for override in overrides:
         if override.key_or_group not in groups and not override.is_add() and not override.is_force_add():
             check_key(override, base)
-    return hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
 
 
 def read_overrides(overrides: list[str]) -> list[Override]:

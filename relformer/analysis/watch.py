@@ -12,6 +12,7 @@ from relformer.attention.call import Call
 from relformer.encodings import Role
 from relformer.model import Seq2Seq
 from relformer.model.attention import Attention
+from relformer.seeding import seed_generators
 
 See = Callable[[Role, int, Call], None]
 """Is told the slot, the number of the layer and the call."""
@@ -55,7 +56,7 @@ def still(model: Seq2Seq) -> Iterator[None]:
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         torch.autocast(device.type, enabled=False),
     ):
-        torch.manual_seed(0)  # a sampler that draws in evaluation draws the same positions at every step
+        seed_generators(0, device)  # a sampler that draws in evaluation draws the same positions at every step
         model.eval()
         try:
             yield

@@ -13,6 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from relformer.seeding import seed_generators
+
 Law = Callable[[Tensor, torch.Generator | None], object]
 
 
@@ -67,7 +69,7 @@ def draw(model: nn.Module, seed: int) -> None:
                 f"parameter {name!r} has no law to draw it from; make it with relformer.encodings.parameter()"
             )
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_of(seed, name))
+            seed_generators(seed_of(seed, name))
             owner.reset_parameters()  # type: ignore[operator]
         tensor.copy_(getattr(owner, leaf))
 

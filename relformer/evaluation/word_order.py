@@ -20,6 +20,7 @@ from relformer.data.encoded import EncodedSet, Ids
 from relformer.data.vocabulary import EOS, PAD
 from relformer.evaluation.outcomes import COLUMNS, judge
 from relformer.model import Seq2Seq
+from relformer.seeding import seed_generators
 
 Reorder = Callable[[Ids, np.random.Generator], list[int] | None]
 """The tokens of a source (no BOS, no EOS) in another order; None where no other order can be made."""
@@ -127,6 +128,6 @@ def effect(name: str, model: Seq2Seq, before: Batches, after: Batches) -> OrderE
 def output(model: Seq2Seq, batch: Batch) -> Tensor:
     """Logits in float32; an encoding that draws positions draws the same ones before and after."""
     device = next(model.parameters()).device
-    torch.manual_seed(SEED)
+    seed_generators(SEED, device)
     positions = None if batch.positions is None else batch.positions.to(device)
     return model(batch.source.to(device), batch.target.to(device), positions).float()

@@ -14,6 +14,7 @@ from relformer.encodings.none import NoPositions
 from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
 from relformer.registry import Entry, encodings, located
+from relformer.seeding import seed_generators
 
 ROLES: dict[Role, str] = {"encoder": "an encoder", "decoder": "a decoder", "cross": "cross-attention"}
 
@@ -62,7 +63,7 @@ class Slot(nn.Module):
         if not self.first.acts("positions"):
             return self.first.positions(length, batch, device)
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(int(key))
+            seed_generators(int(key), device)
             return self.first.positions(length, batch, device)
 
     def tables(self, positions: range, device: torch.device) -> list[Tensor | None]:

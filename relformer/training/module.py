@@ -23,6 +23,7 @@ from relformer.evaluation.scores import text_scores
 from relformer.evaluation.summary import bucketed, figures, length_label
 from relformer.faults import reached
 from relformer.model import build_model
+from relformer.seeding import seed_generators
 from relformer.training.loss import LossOptions, summed_loss
 from relformer.training.schedulers import schedule
 from relformer.training.sharding import FullySharded, whole_model
@@ -68,7 +69,8 @@ class Seq2SeqModule(pl.LightningModule):
         # trainer's own count of batches begins anew where a finished run is made longer.
         accumulate = self.trainer.accumulate_grad_batches if self._trainer else 1  # match=time has no Trainer
         number = self.global_step * accumulate + batch_index % accumulate
-        torch.manual_seed(seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank))
+        seed = seed_of(self.config["seed"], "dropout", self.global_step, number, self.global_rank)
+        seed_generators(seed, self.device)
         spoiled = reached("step", self.global_step + 1)
         states = self.model.states(batch.source, batch.target, batch.positions)
         options = LossOptions(**self.config["loss"])

@@ -5,8 +5,8 @@ import csv
 import io
 import json
 import os
-import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 from relformer.cli import main
+from tests.forks import ROOT, Forked
 
-ROOT = Path(__file__).parents[2]
 TINY = (
     "data=reverse",
     "data.examples=600",
@@ -52,15 +52,14 @@ def environment(**more: str) -> dict[str, str]:
 
 def relformer(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, script: bool = False) -> Ended:
     """`python train.py ...` where `script`, else `python -m relformer ...`."""
-    command = [sys.executable, str(ROOT / "train.py")] if script else [sys.executable, "-m", "relformer"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     home = cwd.parent / f"{cwd.name}-home"
     home.mkdir(exist_ok=True)
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     full = environment(HOME=str(home)) | ({} if script else {"PYTHONPATH": path}) | dict(env or {})
-    done = subprocess.run(
-        [*command, *arguments], cwd=cwd, env=full, capture_output=True, text=True, timeout=300, check=False
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    with tempfile.TemporaryDirectory() as said:
+        out, error = Path(said, "out"), Path(said, "error")
+        code = Forked(arguments, cwd, full, out, error, script).wait()
+        return Ended(code, out.read_text(), error.read_text())
 
 
 def here(*arguments: str, cwd: Path) -> Ended:

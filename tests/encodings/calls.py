@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from relformer.attention import attend
 from relformer.encodings import PositionalEncoding, Positions, Span
 from relformer.registry import encodings
+from relformer.seeding import seed_generators
 
 HEADS, HEAD_DIM, WIDTH = 3, 8, 24
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ def make(
         "embedding_std": 1.0,
     }
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        seed_generators(0)
         built: PositionalEncoding = encodings[name].build(injected, options)
     return built
 

@@ -1,5 +1,6 @@
 """Runs with one seed are paired: what two models share starts equal. And checkpoints come back."""
 
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -16,22 +17,33 @@ def start(place: str, seed: int = 1, **model: object) -> dict[str, Tensor]:
     return {name: p.detach() for name, p in built.named_parameters()}
 
 
-STARTS = {place: start(place) for place in PLACES}
+@cache
+def started(place: str) -> dict[str, Tensor]:
+    return start(place)
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(PLACES, 2)))
-def test_models_with_one_seed_share_every_weight_outside_the_encodings(one: str, other: str) -> None:
-    first, second = STARTS[one], STARTS[other]
-    common = [name for name in first.keys() & second.keys() if ".encodings." not in name]
-    apart = {name for name in first.keys() ^ second.keys() if ".encodings." not in name}
-    biased = sizes(one.partition("@")[0]) != sizes(other.partition("@")[0])
+@cache
+def shared() -> dict[str, Tensor]:
+    """Every weight outside the encodings, as the first model that has it draws it."""
+    found: dict[str, Tensor] = {}
+    for place in PLACES:
+        found = {name: p for name, p in started(place).items() if ".encodings." not in name} | found
+    return found
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_models_with_one_seed_share_every_weight_outside_the_encodings(place: str) -> None:
+    """So that any two are paired: each equals what the first that has a weight drew."""
+    own = {name: p for name, p in started(place).items() if ".encodings." not in name}
+    for name, p in own.items():
+        assert torch.equal(p, shared()[name]), name
+    apart = {name for name in own.keys() ^ started("none").keys() if ".encodings." not in name}
+    biased = sizes(place.partition("@")[0]) != sizes("none")
     assert bool(apart) == biased and all(name.endswith((".query.bias", ".key.bias")) for name in apart)
-    for name in common:
-        assert torch.equal(first[name], second[name]), name
 
 
 def test_a_table_that_two_encodings_have_starts_equal() -> None:
-    simple, gated = STARTS["simple_bias"], STARTS["gated_bias"]
+    simple, gated = started("simple_bias"), started("gated_bias")
     tables = [name for name in simple if name.endswith("distance_weight")]
     assert len(tables) == 4
     assert all(torch.equal(simple[name], gated[name]) for name in tables)
@@ -39,15 +51,15 @@ def test_a_table_that_two_encodings_have_starts_equal() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_encoding_in_the_cross_slot_moves_no_other_weight(place: str) -> None:
-    own = STARTS[place.partition("@")[0]]
-    for name, tensor in STARTS[place].items():
+    own = started(place.partition("@")[0])
+    for name, tensor in started(place).items():
         assert "decoder.cross." in name or torch.equal(own[name], tensor), name
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_another_seed_draws_other_weights(place: str) -> None:
     again, other = start(place), start(place, seed=2)
-    for name, tensor in STARTS[place].items():
+    for name, tensor in started(place).items():
         assert torch.equal(again[name], tensor), name
         drawn = len(tensor.unique()) > max(1, tensor.numel() // 4)  # not a constant
         assert torch.equal(other[name], tensor) != drawn, name
@@ -68,13 +80,13 @@ def test_parameters_do_not_depend_on_the_global_generator() -> None:
 
 def test_parameters_with_the_same_law_and_different_names_differ() -> None:
     names = [f"encoder.layers.{n}.attention.{part}.weight" for n in (0, 1) for part in ("query", "key", "value", "out")]
-    tensors = [STARTS["none"][name] for name in names]
+    tensors = [started("none")[name] for name in names]
     assert not any(torch.equal(a, b) for a, b in combinations(tensors, 2))
 
 
 def test_a_deeper_model_has_the_same_lower_layers() -> None:
     deep = start("alibi", encoder_layers=3, decoder_layers=3)
-    assert all(torch.equal(deep[name], tensor) for name, tensor in STARTS["alibi"].items())
+    assert all(torch.equal(deep[name], tensor) for name, tensor in started("alibi").items())
 
 
 @pytest.mark.parametrize("place", PLACES)

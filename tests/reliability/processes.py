@@ -2,12 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-from tests.cli.runs import ROOT, Ended, environment
+from tests.cli.runs import Ended, environment
+from tests.forks import Forked
 
 ENDS_WITHIN = 120.0
 """Seconds that the last rank has to follow the first."""
@@ -19,17 +18,7 @@ class Started:
     def __init__(self, *arguments: str, cwd: Path, fault: str | None = None) -> None:
         self.said = cwd / "said.txt"
         env = environment(HOME=str(cwd), **({"RELFORMER_FAULT": fault} if fault else {}))
-        command = [sys.executable, str(ROOT / "train.py"), *arguments]
-        with self.said.open("wb") as said:
-            self.process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=env,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in a shell's background
-            )
+        self.process = Forked(arguments, cwd, env, self.said, self.said, script=True, session=True)
 
     def signalled(self, number: int, group: bool = False) -> None:
         (os.killpg if group else os.kill)(self.process.pid, number)

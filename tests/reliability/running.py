@@ -3,13 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.runs import ROOT, TINY, WITHOUT_FIGURES, environment, losses
+from tests.cli.runs import TINY, WITHOUT_FIGURES, environment, losses
+from tests.forks import ROOT, Forked
 
 SMALL = (
     *TINY,
@@ -64,15 +64,12 @@ class Running:
     def __init__(self, home: Path, *arguments: str, env: Mapping[str, str] | None = None, log: str = "log") -> None:
         (home / "slow.py").write_text(SLOW)
         self.home, self.run, self.log = home, home / "run", home / log
-        command = [sys.executable, str(ROOT / "train.py"), *arguments]
         if not any(argument.startswith("hydra.") for argument in arguments):
-            command.append(f"hydra.run.dir={self.run}")
+            arguments = (*arguments, f"hydra.run.dir={self.run}")
         path = os.pathsep.join([str(ROOT), str(home)])
         full = environment(HOME=str(home), PYTHONPATH=path, PYTHONUNBUFFERED="1") | dict(env or {})
-        with self.log.open("w") as file:
-            self.process = subprocess.Popen(
-                command, cwd=home, env=full, stdout=file, stderr=file, start_new_session=True, preexec_fn=hear_ctrl_c
-            )
+        self.log.write_bytes(b"")
+        self.process = Forked(arguments, home, full, self.log, self.log, script=True, session=True)
         self.pid = self.process.pid
         self.seen = {self.pid}
 
@@ -147,11 +144,6 @@ def running(home: Path, *arguments: str, env: Mapping[str, str] | None = None, l
         yield run
     finally:
         run.kill()
-
-
-def hear_ctrl_c() -> None:
-    """A job that a script starts with & ignores SIGINT, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def processes() -> Iterator[tuple[int, int, str]]:

@@ -13,7 +13,8 @@ from relformer.evaluation.groups import Group
 from relformer.published.rows import Row
 
 LEVEL = 0.05
-"""Of the chance, from which two rows count as told apart: three runs against three."""
+"""Of the chance, from which two rows count as told apart: three runs against three. One-sided, where
+`relformer compare` asks for two sides and five seeds: the paper said which row is above before we ran any."""
 
 
 @dataclass(frozen=True)

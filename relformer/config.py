@@ -121,12 +121,18 @@ def _compose(overrides: list[str]) -> DictConfig:
     swept = [o for o in parsed if o.is_sweep_override() and o.key_or_group not in groups]
     try:
         composed = hydra_compose("train", [str(o.input_line) for o in fixed], return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException):
+    except Exception:  # lists that are given keys make any kind
         check_keys(parsed, groups)
         raise
-    if swept or any(o.key_or_group.split(".")[0] in ABSENT for o in fixed if o.key_or_group not in groups):
-        check_keys(parsed, groups)  # swept keys are not in it, and a slot that is not set takes any option
+    if swept or any(taken_unseen(o.key_or_group) for o in fixed if o.key_or_group not in groups):
+        check_keys(parsed, groups)
     return composed
+
+
+def taken_unseen(key: str) -> bool:
+    """Whether Hydra composes an override of a key that there is not: below a slot that is not set, or in a list."""
+    first, *rest = key.split(".")
+    return first in ABSENT or any(part.isdigit() for part in rest)
 
 
 def check_keys(overrides: list[Override], groups: set[str]) -> None:

@@ -14,9 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy
 
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
@@ -43,6 +46,8 @@ class Forked:
         self.returncode: int | None = None
         paths = {"cwd": str(cwd), "out": str(out), "error": str(error), "ended": str(self.ended)}
         order = {"arguments": arguments, "env": dict(env), "script": script, "session": session, **paths}
+        if forking().poll() is not None:
+            forking.cache_clear()
         server = forking()
         assert server.stdin is not None and server.stdout is not None
         server.stdin.write(json.dumps(order) + "\n")
@@ -56,7 +61,7 @@ class Forked:
             self.ended.parent.rmdir()
         return self.returncode
 
-    def wait(self, timeout: float = 600.0) -> int:
+    def wait(self, timeout: float = 300.0) -> int:
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > end:
@@ -75,6 +80,7 @@ def forking() -> "subprocess.Popen[str]":
 
 
 def serve() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose Ctrl-C is for the tests
     for name in IMPORTED:
         importlib.import_module(name)
     gc.collect()
@@ -91,8 +97,9 @@ def serve() -> None:
             written.write_text(str(os.waitstatus_to_exitcode(status)))
             written.rename(order["ended"])
             os._exit(0)
-        while any(os.waitpid(-1, os.WNOHANG)):
-            pass
+        with suppress(ChildProcessError):
+            while any(os.waitpid(-1, os.WNOHANG)):
+                pass
 
 
 def obey(order: dict[str, Any], found: list[str]) -> None:
@@ -100,7 +107,8 @@ def obey(order: dict[str, Any], found: list[str]) -> None:
     if order["session"]:
         os.setsid()
     os.write(1, f"{os.getpid()}\n".encode())
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    numpy.random.seed()
     for number, path in enumerate((os.devnull, order["out"], order["error"])):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         os.dup2(file, number)
@@ -111,7 +119,8 @@ def obey(order: dict[str, Any], found: list[str]) -> None:
     first = str(ROOT) if order["script"] else order["cwd"]
     sys.path[:] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *found]
     importlib.invalidate_caches()
-    sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in os.environ)  # type: ignore[union-attr]
+    unbuffered = "PYTHONUNBUFFERED" in os.environ
+    sys.stdout.reconfigure(write_through=unbuffered, line_buffering=unbuffered)  # type: ignore[union-attr]
     sys.argv = [str(ROOT / "train.py"), *order["arguments"]]
     if order["script"]:
         runpy.run_path(sys.argv[0], run_name="__main__")

@@ -120,7 +120,7 @@ def _draw_published(axis: Axes, curve: Curve, number: int) -> None:
     """Line and band of other work's figures beside ours."""
     style: dict[str, Any] = {"color": PALETTE[number % len(PALETTE)], "linewidth": 1.4, "zorder": 2}
     axis.fill_between(curve.lengths, curve.low, curve.high, alpha=0.08, color=style["color"], linewidth=0)
-    axis.plot(curve.lengths, curve.value, ":", label=f"{curve.label}, published", **style)
+    axis.plot(curve.lengths, curve.value, ":", label=f"{curve.label}, published (range)", **style)
 
 
 def _draw_trained(axis: Axes, trained_length: int, size: int) -> None:

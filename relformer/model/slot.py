@@ -94,6 +94,15 @@ class Slot(nn.Module):
         return [placed[index] for index in self.of_layer]
 
 
+def refuse_visible_prefix(entry: Entry, path: str) -> None:
+    """Encodings of causal attention alone."""
+    if "encoder" in entry.cls.refuses:  # type: ignore[attr-defined]
+        raise UserError(
+            f"{path}={entry.name} can't serve model.prefix=visible: it is not defined where a query has keys on both "
+            "sides; choose model.prefix=causal, or another encoding"
+        )
+
+
 def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOptions, vocabulary: int = 3) -> Slot:
     """The slot that a config node describes: `name`, `share`, `layers`, and the encoding's own options.
 
@@ -111,11 +120,11 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
     served = served_layers(options.get("layers", "all"), depth, path)
     refuse_role(entry, role, path)
     acts_as: Role = "encoder" if model.visible_prefix else role  # a query of a source has keys on both sides
-    if acts_as != role and acts_as in entry.cls.refuses:  # type: ignore[attr-defined]
-        raise UserError(
-            f"{path}={entry.name} can't serve model.prefix=visible: it is not defined where a query has keys on both "
-            "sides; choose model.prefix=causal, or another encoding"
-        )
+    if acts_as != role:
+        refuse_visible_prefix(entry, path)
+        for part in own.get("parts") or ():
+            if isinstance(part, Mapping) and part.get("name") in encodings:
+                refuse_visible_prefix(encodings[part["name"]], path)
 
     def build(layer: int) -> PositionalEncoding:
         injected = {

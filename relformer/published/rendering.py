@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from itertools import takewhile
 
 from relformer.evaluation.groups import Group
 from relformer.published.findings import finding_lines
@@ -12,6 +11,8 @@ from relformer.published.rows import BLEU, Row
 from relformer.published.tables import Table
 
 HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "reaches", "steps", "CPU time", "command")
+ENOUGH = 10
+"""Sentences of a length for its figure to count alone."""
 FAR = 2.0
 """Standard deviations between seeds beyond which ours is said to be worse."""
 
@@ -57,13 +58,31 @@ def cells(row: Row, group: Group) -> list[str]:
 
 
 def reach(group: Group) -> str:
-    """The longest length, in distribution or beyond, up to which half of the outputs are right, mean over seeds."""
-    by_length: dict[int, list[float]] = {}
-    for name in ("test_iid", "test_longer"):
-        alone = [(length, length) for length in group.lengths(name)]
-        by_length |= {length: values for (length, _), values in group.by_length(name, alone).items()}
-    good = takewhile(lambda length: statistics.mean(by_length[length]) >= 0.5, sorted(by_length))
-    return str(max(good, default=""))
+    """The longest length, in distribution or beyond, up to which half of the outputs are right, mean over seeds.
+
+    Lengths of few sentences count with the next. Nothing where both sets have a length: that of targets padded to one.
+    """
+    inside, beyond = (sorted(group.lengths(name)) for name in ("test_iid", "test_longer"))
+    if set(inside) & set(beyond):
+        return ""
+    furthest = ""
+    for name, lengths in (("test_iid", inside), ("test_longer", beyond)):
+        for low, high in pooled(group, name, lengths):
+            (values,) = group.by_length(name, [(low, high)]).values()
+            if statistics.mean(values) < 0.5:
+                return furthest
+            furthest = str(high)
+    return furthest
+
+
+def pooled(group: Group, name: str, lengths: list[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring lengths of a set, as many together as have `ENOUGH` sentences; the last may have fewer."""
+    low = None
+    for length in lengths:
+        low = length if low is None else low
+        if group.sentences(name, (low, length)) >= ENOUGH or length == lengths[-1]:
+            yield low, length
+            low = None
 
 
 def shown(row: Row, value: float) -> str:

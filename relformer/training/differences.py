@@ -17,10 +17,12 @@ from relformer.training.resume import RUN_KEYS, read_config, read_world, run_par
 from relformer.training.sealing import read_step
 
 ALLOW = "resume_changed"
-FIXED = ("optimizer._target_", "trainer.accumulate_grad_batches")
-"""What no continuation can change besides the weights' shapes: the optimizer's state and the count of batches are of
-these."""
+FIXED = ("optimizer._target_", "trainer.accumulate_grad_batches", "model.prefix")
+"""What no continuation can change besides the weights' shapes: the optimizer's state, the count of batches and what the
+rows of a table by distance stand for are of these."""
 ABSENT = "not set"
+BEFORE = {"model.prefix": "causal"}
+"""What runs did that are older than the option."""
 Changes = dict[str, tuple[Any, Any]]
 """Dotted key -> value then, value now."""
 
@@ -55,14 +57,14 @@ def changes_of(path: Path, config: DictConfig) -> Changes:
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Changes:
     """By dotted key; a list is one value, and a slot that was not set is absent."""
     keys = dict.fromkeys((*dotted_keys(then), *dotted_keys(now)))
-    pairs = {key: (value_at(then, key), value_at(now, key)) for key in keys}
+    pairs = {key: (value_at(then, key, BEFORE.get(key, ABSENT)), value_at(now, key)) for key in keys}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1] and not any(map(is_mapping, pair))}
 
 
-def value_at(content: Any, key: str) -> Any:
+def value_at(content: Any, key: str, absent: str = ABSENT) -> Any:
     for part in key.split("."):
         content = content.get(part, ABSENT) if is_mapping(content) else ABSENT
-    return content
+    return absent if content == ABSENT else content
 
 
 def is_mapping(value: Any) -> bool:

@@ -84,6 +84,7 @@ def transfer(model: Seq2Seq, coders: Coders, origin: Origin) -> Transfer:
     }
     rows.setdefault("target", rows["source"])
     used: set[str] = set()
+    turned = model.visible_prefix != origin.model.visible_prefix
     for name, tensor in distinct(model):
         old = origin.state.get(name)
         encoding, before, leaf = placed(model, name), None, name
@@ -97,7 +98,7 @@ def transfer(model: Seq2Seq, coders: Coders, origin: Origin) -> Transfer:
             continue
         used.add(name)
         side = token_side(name, leaf, encoding)
-        fitted, remark = fit(tensor, old, None if side is None else rows[side], encoding, before, leaf)
+        fitted, remark = fit(tensor, old, None if side is None else rows[side], encoding, before, leaf, turned)
         if not remark:
             done.taken, done.numbers = done.taken + 1, done.numbers + tensor.numel()
         elif remark != MOVED:
@@ -127,8 +128,12 @@ def fit(
     encoding: PositionalEncoding | None,
     before: PositionalEncoding | None,
     leaf: str,
+    turned: bool,
 ) -> tuple[Tensor | None, str]:
-    """The new content of a tensor, None where it stays as drawn, and a remark where it is not simply the old one."""
+    """The new content of a tensor, None where it stays as drawn, and a remark where it is not simply the old one.
+
+    `turned`: an encoding may read its tables otherwise, since its queries have keys on other sides than before.
+    """
     if rows is not None:
         if tensor.shape[1:] != old.shape[1:]:
             return None, "other sizes: drawn by the seed"
@@ -137,12 +142,14 @@ def fit(
         made[known] = old[rows[known]].to(made.dtype)
         same = len(old) == len(tensor) and bool((rows == torch.arange(len(rows))).all())
         return made, "" if same else MOVED if len(old) == len(tensor) else f"{int(known.sum())} rows by token"
-    if tensor.shape == old.shape:
+    if tensor.shape == old.shape and not turned:
         return old, ""
     if encoding is not None and before is not None:
         resized = encoding.resized(leaf, before)
         if resized is not None:
             return resized, "as its encoding extends it"
+    if tensor.shape == old.shape:
+        return old, ""
     return None, "other sizes: drawn by the seed"
 
 

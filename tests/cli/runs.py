@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -58,8 +59,12 @@ def relformer(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, 
     full = environment(HOME=str(home)) | ({} if script else {"PYTHONPATH": path}) | dict(env or {})
     with tempfile.TemporaryDirectory() as said:
         out, error = Path(said, "out"), Path(said, "error")
-        code = Forked(arguments, cwd, full, out, error, script).wait()
-        return Ended(code, out.read_text(), error.read_text())
+        process = Forked(arguments, cwd, full, out, error, script)
+        try:
+            return Ended(process.wait(), out.read_text(), error.read_text())
+        except BaseException:
+            os.kill(process.pid, signal.SIGKILL)
+            raise
 
 
 def here(*arguments: str, cwd: Path) -> Ended:

@@ -41,6 +41,10 @@ MESSAGES = [
         r"no config key 'trainer.detect_anomaly'.*\n  keys under 'trainer': .*\n.* need a plus: "
         r"\+trainer.detect_anomaly=",
     ),
+    ("optimizer.betas.x.y=3", "no config key 'optimizer.betas.x.y'"),
+    ("optimizer.betas.0=0.5", "no config key 'optimizer.betas.0'"),
+    ("~optimizer.betas.0", "no config key 'optimizer.betas.0'"),
+    ("sweep.learning_rates.0=1", "no config key 'sweep.learning_rates.0'"),
     ("data.test.mx_length=3", r"no config key 'data.test.mx_length'; did you mean 'data.test.max_length'\?"),
     (
         "encoding=rope encoding.scaling.facter=3",

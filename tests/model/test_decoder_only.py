@@ -158,6 +158,10 @@ def test_sources_of_several_lengths_do_not_share_a_cache() -> None:
             {"encoding": {"name": "cope"}, "model": {"prefix": "visible"}},
             "encoding=cope can't serve model.prefix=visible",
         ),
+        (
+            {"encoding": {"name": "compose", "parts": [{"name": "xpos"}]}, "model": {"prefix": "visible"}},
+            "encoding=xpos can't serve model.prefix=visible",
+        ),
         ({"model": {"prefix": "visible", "encoder_layers": 2}}, "model.prefix='?visible'? is for a decoder-only model"),
         ({"encoding": {"name": "complex"}}, "encoding=complex has a row for each token.*model.tie=all"),
     ],

@@ -22,8 +22,13 @@ def test_all_runs_in_the_order_confirm_it() -> None:
 
 
 def test_runs_the_other_way_round_contradict_it() -> None:
-    said = verdict(order({"a": [0.5, 0.6, 0.7]}, {"b": [0.1, 0.2, 0.3]}, {"c": [0.4, 0.5, 0.6]}))
-    assert said == "**contradicted**: b 0.100 - 0.300 (n 3) is not above c 0.400 - 0.600 (n 3)."
+    """On two sides and with as many chances as there are pairs: three against three never do."""
+    low, high = [0.1, 0.15, 0.2, 0.25, 0.3], [0.4, 0.45, 0.5, 0.55, 0.6]
+    said = verdict(order({"a": [x + 0.1 for x in high]}, {"b": low}, {"c": high}))
+    assert said == "**contradicted**: b 0.100 - 0.300 (n 5) is not above c 0.400 - 0.600 (n 5)."
+    assert verdict(order({"b": low[:3]}, {"c": high[:3]})).startswith("**so far no**")
+    other = {"b": [x / 10 for x in low], "d": [x / 9 for x in low], "e": [x / 8 for x in low]}
+    assert verdict(order({"a": low, "f": low, "g": low}, other | {"c": high})).startswith("**so far no**")
 
 
 @pytest.mark.parametrize("runs", [[0.2], [0.2, 0.3, 0.6]])

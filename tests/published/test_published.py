@@ -12,7 +12,7 @@ from relformer.evaluation.groups import Group, find_runs, group_runs
 from relformer.evaluation.scores import text_scores
 from relformer.published.command import published_command
 from relformer.published.pictures import pictures_of
-from relformer.published.rendering import cells
+from relformer.published.rendering import cells, reach
 from relformer.published.rows import Row, defaults, described, group_of, same
 from relformer.published.tables import published_tables
 from relformer.training.resume import run_parts
@@ -77,6 +77,26 @@ def test_runs_are_those_that_the_command_makes(tmp_path: Path) -> None:
     assert cells(row("abs"), group_of(row("abs"), []))[2] == "not run"
 
 
+def reached(by_length: dict[str, list[tuple[int, int, float]]]) -> str:
+    """Of (length, sentences, exact match) in each set."""
+    sets = {
+        name: {"by_length": [{"min_length": m, "max_length": m, "n": n, "exact_match": x} for m, n, x in lengths]}
+        for name, lengths in by_length.items()
+    }
+    run = {"checkpoint": "last", "checkpoints": {"last": sets}}
+    return reach(Group({}, {0: run}))
+
+
+def test_how_far_a_row_reaches() -> None:
+    good = [(length, 100, 0.9) for length in range(2, 17)]
+    assert reached({"test_iid": good, "test_longer": [(17, 50, 0.6), (18, 50, 0.4), (19, 50, 0.9)]}) == "17"
+    few = {"test_iid": [(1, 1, 0.0), *good], "test_longer": [(17, 50, 0.4)]}
+    assert reached(few) == "16"  # the one of length 1 counts with those of 2
+    assert reached({"test_iid": [(2, 100, 0.1)], "test_longer": [(17, 50, 0.9)]}) == ""
+    padded = {"test_iid": [(12, 100, 1.0)], "test_longer": [(12, 100, 0.0)]}
+    assert reached(padded) == ""
+
+
 def test_an_older_run_is_not_taken_for_one_with_a_newer_option() -> None:
     wanted = described(run_parts(row("26, relative, shared layers", "small size").config()))
     older = {key: value for key, value in wanted.items() if key != "model.share_layers"}
@@ -96,7 +116,7 @@ def test_published_curves_are_of_the_rows_and_drawn_beside_ours(tmp_path: Path) 
     groups = group_runs(find_runs([str(finished(first, tmp_path / "a", 0, 0.5))]))
     ours = [group_of(first, groups), *[Group({}, {})] * 4]
     (axis,) = dict(pictures_of(tables[0], ours))["lengths"].axes
-    (dotted,) = [line for line in axis.lines if line.get_label() == "sinusoidal, published"]
+    (dotted,) = [line for line in axis.lines if line.get_label() == "sinusoidal, published (range)"]
     (solid,) = [line for line in axis.lines if line.get_label() == "sinusoidal"]
     assert first.curve is not None and list(dotted.get_ydata()) == first.curve.value
     assert dotted.get_color() == solid.get_color()

@@ -84,6 +84,12 @@ def test_differences_are_by_dotted_key() -> None:
     assert differences(then, now) == {"a.b": (1, 2), "d": (None, "not set"), "e.f": ("not set", 0)}
 
 
+def test_a_run_that_is_older_than_an_option_did_what_it_says_now() -> None:
+    then = {"model": {"width": 8}}
+    assert not differences(then, {"model": {"width": 8, "prefix": "causal"}})
+    assert differences(then, {"model": {"width": 8, "prefix": "visible"}}) == {"model.prefix": ("causal", "visible")}
+
+
 def test_what_a_continuation_says(last: Path) -> None:
     """Also of another number of processes."""
     assert list(said_of_start(last, {}, 6, 1, False)) == [f"continuing from {last} (step 6)"]

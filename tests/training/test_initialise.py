@@ -155,6 +155,18 @@ def test_a_smaller_table_keeps_what_it_has_room_for() -> None:
 
 
 @torch.no_grad()
+def test_a_table_is_read_by_distance_where_the_prefix_becomes_visible() -> None:
+    """T5's buckets have one direction in a causal decoder and two where keys stand on both sides."""
+    decoder_only = {"encoder_layers": 0, "tie": "all"}
+    origin = trained({"name": "t5"}, model=decoder_only)
+    model = fresh({"name": "t5"}, model=decoder_only | {"prefix": "visible"})
+    (line,) = moved(model, origin).lines
+    assert line.kind == "resized" and line.name.endswith("bucket_weight")
+    past = torch.arange(8)
+    old, new = (each.slots["decoder"].first.table(past) for each in (origin.model, model))
+    torch.testing.assert_close(new, old)
+
+
 def test_words_are_found_by_their_names() -> None:
     """The new vocabulary has them in another order, one more and one less."""
     origin = trained(node("complex"))

@@ -94,7 +94,9 @@ class BiasHeatmaps(Measuring):
         if part.table is None:
             return part.maps[..., :length, :length]
         tables = part.table[..., keys - length : keys + length - 1]
-        return np.stack([toeplitz_maps(table) for table in tables])
+        maps = np.stack([toeplitz_maps(table) for table in tables])
+        maps[..., np.isnan(part.maps[0, 0, :length, :length])] = np.nan
+        return maps
 
 
 def write_numbers(path: Path, **arrays: NDArray[Any] | float) -> None:

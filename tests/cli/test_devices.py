@@ -40,6 +40,7 @@ def test_two_devices_end_with_the_figures_of_one(runs: dict[int, Path]) -> None:
         assert two[key] == pytest.approx(value, abs=1e-2 if key[-1] != "loss" else 1e-4), key
 
 
+@pytest.mark.slow
 def test_one_checkpoint_has_the_same_figures_on_any_number_of_devices(runs: dict[int, Path], tmp_path: Path) -> None:
     """A run that continues at its last step does nothing but evaluate."""
     last = runs[1] / "checkpoints" / "last.ckpt"

@@ -88,6 +88,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(tmp_path_factory.mktemp("alone"))
 
 
+@pytest.mark.slow
 def test_two_nodes_of_torchrun_agree_on_a_directory(alone: Path, tmp_path: Path) -> None:
     """Without a name for the run, and without devices and nodes on the command line."""
     at = port()

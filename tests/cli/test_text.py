@@ -66,6 +66,7 @@ def test_text_trains_and_is_evaluated_without_its_training_files(folder: Path) -
     assert figures["test_iid"]["loss"] == pytest.approx(results(run)["last"]["test_iid"]["loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_two_devices_see_every_pair_once(folder: Path) -> None:
     options = ("trainer.max_epochs=1", "trainer.devices=2", "data.max_tokens=64")
     done = relformer("train", *TEXT[:-1], *FILES, *options, "hydra.run.dir=two", "trainer.max_steps=900", cwd=folder)

@@ -124,7 +124,7 @@ def test_evaluating_again_on_other_lengths(trained: Trained, tmp_path: Path) -> 
     assert {record["target_length"] for record in records if record["set"] == "test_longer"} == {21, 22}
 
 
-@pytest.mark.parametrize("encoding", ["rope", "shaw"])
+@pytest.mark.parametrize("encoding", ["rope", pytest.param("shaw", marks=pytest.mark.slow)])
 def test_the_real_command_trains_other_families(tmp_path: Path, encoding: str) -> None:
     more = (f"encoding={encoding}", "trainer.max_steps=2", "logger=csv", "paths.log_dir=runs")
     relformer(*TINY, *more, cwd=tmp_path, script=True).succeeded()

@@ -38,7 +38,10 @@ def test_one_line(folder: Path) -> None:
     assert done.stdout.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("options", [(), ("decoding=beam",), ("pool=2", "devices=2"), ("max_tokens=1",)])
+@pytest.mark.parametrize(
+    "options",
+    [(), ("decoding=beam",), pytest.param(("pool=2", "devices=2"), marks=pytest.mark.slow), ("max_tokens=1",)],
+)
 def test_as_many_lines_as_were_given(folder: Path, options: tuple[str, ...]) -> None:
     (folder / "nasty.txt").write_bytes(NASTY.encode())
     name = f"out{len(options)}{'-'.join(options)}".replace("=", "")
@@ -134,6 +137,7 @@ def test_a_reader_that_leaves_ends_it(folder: Path) -> None:
     assert done.stdout.count("\n") == 1 and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_evaluation_is_the_same_on_two_devices_and_takes_an_average(folder: Path) -> None:
     one = relformer("evaluate", "run", "trainer.accelerator=cpu", "decoding=beam", cwd=folder).succeeded()
     assert "beam search, 5 beams" in one.out and "nrefs:1|bs:1000" in one.out

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.runs import TINY, metrics, relformer, run_directories
 
 
+@pytest.mark.slow
 def test_rates_are_chosen_and_fresh_seeds_run(tmp_path: Path) -> None:
     """What is finished stays, of both stages, when the command is given again."""
     sweep = ("experiment=tune_and_compare", "sweep.learning_rates=[1e-5,2e-3]", "sweep.tuning_seeds=[70]")

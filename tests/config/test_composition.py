@@ -22,8 +22,14 @@ GPUS = ("gpu", "ddp", "fsdp", "mps", "slurm")
 ELSEWHERE = {("data", name) for name in GIVEN - {"scan", "denoising"}}
 ELSEWHERE |= {("experiment", name) for name in names("experiment")} | {("hardware", name) for name in GPUS}
 """Composed only: what they name is the user's own, on the hub, a device that is not here, or large."""
+TRAINED = ("ontanon2022_reverse", "scan_simple", "claims_alibi")
+"""Of those without a family below; all are trained by `pytest -m slow`."""
+SOMETIMES = {name: pytest.mark.slow for name in names("experiment") if name not in TRAINED}
 EXPERIMENTS = [
-    *(pytest.param((name,), id=name) for name in names("experiment")),
+    *(
+        pytest.param((name,), id=name, marks=() if name in TRAINED else pytest.mark.slow)
+        for name in names("experiment")
+    ),
     pytest.param(
         ("csordas2021_scan_length", "experiment/csordas2021=small", "model.share_layers=true"), id="universal"
     ),

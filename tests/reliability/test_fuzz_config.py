@@ -45,7 +45,7 @@ def fuzz(count: int) -> None:
 
 
 def test_some_command_lines() -> None:
-    fuzz(30)
+    fuzz(12)
     assert ENDED["2"]
 
 

@@ -122,6 +122,7 @@ def test_how_many_is_a_number(stop_after: Any) -> None:
         FiniteSteps("x", stop_after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "ranks"), [("loss", "[1]"), ("gradient", "[0]")])
 def test_all_ranks_skip_what_one_of_them_met(tmp_path: Path, kind: str, ranks: str) -> None:
     ended = relformer(

@@ -55,6 +55,7 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
     assert metrics(run)["checkpoints"]["last"]["step"] == 2
 
 
+@pytest.mark.slow
 def test_no_file_of_a_sweep_holds_a_secret(tmp_path: Path) -> None:
     relformer(
         *("-m", "data=reverse", "data.examples=200", "data.examples_per_length=4", *FAST, "trainer.max_steps=1,2"),

@@ -214,7 +214,7 @@ def test_importing_encodings_imports_nothing_heavy() -> None:
     assert "torch" in modules
     assert not HEAVY & {m.split(".")[0] for m in modules}
     parts = {m.split(".")[1] for m in modules if m.startswith("relformer.")}
-    assert parts <= {"encodings", "registry", "errors"}, parts
+    assert parts <= {"encodings", "registry", "errors", "seeding"}, parts
 
 
 @pytest.mark.parametrize(("name", "options", "option"), WRONG, ids=str)

@@ -1,6 +1,5 @@
 """The loss: smoothed cross-entropy by its formula, by chunks, and one normalisation whatever the ranks and batches."""
 
-import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from relformer.benchmark.memory import peak
 from relformer.data.batching import Batches
 from relformer.data.corpus import build_corpus
 from relformer.data.encoded import Corpus, EncodedSet
@@ -139,29 +139,10 @@ def test_the_head_of_a_model_is_its_logits(tie: str) -> None:
 
 
 def peak_megabytes(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> float:
-    """What forward and backward of a head with V=8000 add to the memory of a process of their own, for 2048 tokens."""
-    reader, writer = os.pipe()
-    if not (child := os.fork()):
-        try:
-            states, weight = torch.randn(16, 128, 256).requires_grad_(), torch.randn(8000, 256).requires_grad_()
-            labels = torch.randint(1, 8000, (16, 128))
-            loss(states[:1, :2], weight, labels[:1, :2]).backward()
-            states.grad = weight.grad = None
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins again here
-            before = resident("VmRSS")
-            loss(states, weight, labels).backward()
-            os.write(writer, str(resident("VmHWM") - before).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as pipe:
-        return float(pipe.read())
-
-
-def resident(figure: str) -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split(f"{figure}:")[1].split()[0]) / 1024
+    """What forward and backward of a head with V=8000 hold for 2048 tokens."""
+    states, weight = torch.randn(16, 128, 256).requires_grad_(), torch.randn(8000, 256).requires_grad_()
+    labels = torch.randint(1, 8000, (16, 128))
+    return peak(lambda: loss(states, weight, labels).backward(), torch.device("cpu"))
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads Linux's figures of memory")

@@ -44,6 +44,8 @@ class Forked:
     ) -> None:
         self.ended = Path(tempfile.mkdtemp()) / "code"
         self.returncode: int | None = None
+        for path in (out, error):
+            path.write_bytes(b"")  # what the process prints is appended
         paths = {"cwd": str(cwd), "out": str(out), "error": str(error), "ended": str(self.ended)}
         order = {"arguments": arguments, "env": dict(env), "script": script, "session": session, **paths}
         if forking().poll() is not None:

@@ -18,7 +18,6 @@ class Started:
     def __init__(self, *arguments: str, cwd: Path, fault: str | None = None) -> None:
         self.said = cwd / "said.txt"
         env = environment(HOME=str(cwd), **({"RELFORMER_FAULT": fault} if fault else {}))
-        self.said.write_bytes(b"")
         self.process = Forked(arguments, cwd, env, self.said, self.said, script=True, session=True)
 
     def signalled(self, number: int, group: bool = False) -> None:

@@ -68,7 +68,6 @@ class Running:
             arguments = (*arguments, f"hydra.run.dir={self.run}")
         path = os.pathsep.join([str(ROOT), str(home)])
         full = environment(HOME=str(home), PYTHONPATH=path, PYTHONUNBUFFERED="1") | dict(env or {})
-        self.log.write_bytes(b"")
         self.process = Forked(arguments, home, full, self.log, self.log, script=True, session=True)
         self.pid = self.process.pid
         self.seen = {self.pid}

@@ -167,6 +167,7 @@ def test_a_table_is_read_by_distance_where_the_prefix_becomes_visible() -> None:
     torch.testing.assert_close(new, old)
 
 
+@torch.no_grad()
 def test_words_are_found_by_their_names() -> None:
     """The new vocabulary has them in another order, one more and one less."""
     origin = trained(node("complex"))

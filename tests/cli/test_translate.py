@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from relformer.training.sealing import read_step
-from tests.cli.runs import ROOT, environment, metrics, refused, relformer
+from tests.cli.runs import environment, metrics, refused, relformer
+from tests.forks import ROOT, Forked
 
 NASTY = "a b c\n\n   \nthe red house\r\nemoji \U0001f468‍\U0001f469 here\nsep\u2028arated\n" + "word " * 400 + "\nlast"
 
@@ -114,18 +115,18 @@ def test_where_the_output_goes(folder: Path) -> None:
 
 def test_an_interrupt_keeps_what_is_done(folder: Path) -> None:
     (folder / "long.txt").write_text("the red x number 3\n" * 20000)
-    command = [sys.executable, "-m", "relformer", "translate", "run", "input=long.txt", "output=cut.txt", "pool=20"]
-    process = subprocess.Popen(command, cwd=folder, env=environment(PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
-    for _ in range(600):
-        if any(path.stat().st_size for path in folder.glob(".cut*.tmp*")):
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130 and b"interrupted;" in error and b"Traceback" not in error
+    command, said = ("translate", "run", "input=long.txt", "output=cut.txt", "pool=20"), folder / "said"
+    process = Forked(command, folder, environment(PYTHONPATH=str(ROOT)), said, said)
+    end = time.monotonic() + 240
+    while not any(path.stat().st_size for path in folder.glob(".cut*.tmp*")):
+        assert process.poll() is None and time.monotonic() < end, said.read_text()
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    code, error = process.wait(), said.read_text()
+    assert code == 130 and "interrupted;" in error and "Traceback" not in error
     lines = (folder / "cut.txt").read_text().split("\n")
     assert lines[-1] == "" and 0 < len(lines) - 1 < 20000
-    assert f"interrupted; {len(lines) - 1:,} lines are translated" in error.decode()
+    assert f"interrupted; {len(lines) - 1:,} lines are translated" in error
     assert not list(folder.glob(".cut*"))
 
 

@@ -57,7 +57,7 @@ def test_one_holds_it_and_says_who(tmp_path: Path, holder: "subprocess.Popen[str
 
 
 def test_it_is_gone_after_its_end(tmp_path: Path, holder: "subprocess.Popen[str]") -> None:
-    holder.communicate("\n", timeout=20)
+    holder.communicate("\n", timeout=120)
     assert list(tmp_path.iterdir()) == []
     refuse_running(tmp_path)
     lock = RunLock(tmp_path)

@@ -36,12 +36,14 @@ class AttentionOptions:
 @dataclass(frozen=True)
 class EvalOptions:
     """`every`: optimizer steps between validations. `generate_batches`: of each validation set of text, decoded at each
-    of them for BLEU. `generate`: decode every set at the end. `checkpoint`: which one the headline figures are of."""
+    of them for BLEU. `generate`: decode every set at the end. `checkpoint`: which one the headline figures are of.
+    `bleu_tokenize`: what sacreBLEU does to the text before BLEU, by its names; none where it is tokenised already."""
 
     every: int = 500
     generate_batches: int = 2
     generate: bool = True
     checkpoint: Literal["last", "best_val"] = "last"
+    bleu_tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a"
 
 
 @dataclass(frozen=True)

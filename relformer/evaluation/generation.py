@@ -75,7 +75,12 @@ def texts_of(outputs: Sequence[Output], examples: EncodedSet, coder: Coder) -> t
 
 
 def generation_figures(
-    outputs: Sequence[Output], examples: EncodedSet, coder: Coder, rows: Tensor | None = None, bootstrap: int = 1000
+    outputs: Sequence[Output],
+    examples: EncodedSet,
+    coder: Coder,
+    rows: Tensor | None = None,
+    bootstrap: int = 1000,
+    tokenize: str = "13a",
 ) -> dict[str, Any]:
     """What to say of the outputs of a set.
 
@@ -84,6 +89,7 @@ def generation_figures(
 
     Args:
         rows: outcomes of the whole set (n, len(COLUMNS)); with them, scores by length are there too.
+        bootstrap, tokenize: see `text_scores`.
     """
     differences = [len(output.tokens) - int(examples.target_lengths[output.index]) for output in outputs]
     exact = sum(output.tokens == list(examples.targets[output.index]) for output in outputs)
@@ -96,14 +102,14 @@ def generation_figures(
     if not coder.sentences:
         return found
     hypotheses, references = texts_of(outputs, examples, coder)
-    found |= text_scores(hypotheses, references, bootstrap)
+    found |= text_scores(hypotheses, references, bootstrap, tokenize)
     if rows is not None:
         lengths = rows[:, COLUMNS.index("target_length")]
         found["by_length"] = []
         for bucket in bucketed(rows):
             low, high = bucket["min_length"], bucket["max_length"]
             inside = ((lengths >= low) & (lengths <= high)).nonzero()[:, 0].tolist()
-            scores = text_scores([hypotheses[n] for n in inside], [references[n] for n in inside], 0)
+            scores = text_scores([hypotheses[n] for n in inside], [references[n] for n in inside], 0, tokenize)
             limit = sum(outputs[n].reached_limit for n in inside)
             found["by_length"].append(
                 {"min_length": low, "max_length": high, "n": len(inside), "reached_limit": limit, **scores}

@@ -11,7 +11,7 @@ from relformer.evaluation.groups import Group
 from relformer.evaluation.pictures import curve_figure, scatter_figure
 from relformer.evaluation.tables import Comparison, spoken, within_0_1
 from relformer.figures.scatter import Points, draw_scatter
-from relformer.published.rows import BLEU, Row
+from relformer.published.rows import Row
 from relformer.published.tables import Table
 
 Found = tuple[Row, Group]
@@ -21,7 +21,7 @@ def pictures_of(table: Table, found: Sequence[Group]) -> Iterator[tuple[str, Fig
     """The end of a file name and the picture, for each test that rows have runs of."""
     tests: dict[str, list[Found]] = {}
     for row, group in zip(table.rows, found, strict=True):
-        if group.runs and row.figure not in BLEU:
+        if group.runs and not row.of_text:
             tests.setdefault(group.content, []).append((row, group))
     for number, rows in enumerate(tests.values(), 1):
         end = "" if len(tests) == 1 else f"_{number}"
@@ -43,7 +43,7 @@ def by_number(rows: Sequence[Found]) -> Figure:
     """Our figure against how much a head learns of distance."""
     points = []
     for row, group in rows:
-        values = [row.measured(run, group.paths[seed].parent) for seed, run in group.runs.items()]
+        values = [row.measured(run) for run in group.runs.values()]
         points.append(Points(row.name, [math.log2(1 + (row.x or 0))] * len(values), values, None, within_0_1(values)))
     figure = f"{rows[0][0].set}, {spoken(rows[0][0].figure)}"
     return draw_scatter(points, "log2(1 + learned numbers a head)", figure)

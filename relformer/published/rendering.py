@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from relformer.evaluation.groups import Group
 from relformer.published.findings import finding_lines
-from relformer.published.rows import BLEU, Row
+from relformer.published.rows import Row
 from relformer.published.tables import Table
 
 HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "reaches", "steps", "CPU time", "command")
@@ -40,7 +40,7 @@ def cells(row: Row, group: Group) -> list[str]:
     command = f"`{row.command}`"
     if not group.runs:
         return [row.name, published, "not run", *[""] * (len(HEAD) - 4), command]
-    values = [row.measured(run, group.paths[seed].parent) for seed, run in sorted(group.runs.items())]
+    values = [row.measured(run) for run in group.runs.values()]
     inside = group.values("test_iid")
     steps = {run["checkpoints"][run["checkpoint"]]["step"] for run in group.runs.values()}
     return [
@@ -49,8 +49,8 @@ def cells(row: Row, group: Group) -> list[str]:
         shown(row, statistics.mean(values)) + verdict(row, values),
         spread(row, values),
         str(len(values)),
-        f"{statistics.mean(inside):.3f}" if inside and row.figure not in BLEU else "",
-        "" if row.figure in BLEU else reach(group),
+        f"{statistics.mean(inside):.3f}" if inside and not row.of_text else "",
+        "" if row.of_text else reach(group),
         ", ".join(f"{step:,}" for step in sorted(steps)),
         cpu_time(group),
         command,
@@ -86,7 +86,7 @@ def pooled(group: Group, name: str, lengths: list[int]) -> Iterator[tuple[int, i
 
 
 def shown(row: Row, value: float) -> str:
-    return f"{value:.2f}" if row.figure in BLEU else f"{value:.3f}"
+    return f"{value:.2f}" if row.of_text else f"{value:.3f}"
 
 
 def spread(row: Row, values: list[float]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +12,14 @@ from omegaconf import DictConfig
 
 from relformer.config import SLOTS, compose, slots_chosen
 from relformer.evaluation.groups import Group, flatten
-from relformer.evaluation.scores import text_scores
 from relformer.figures.length_curve import Curve
 from relformer.training.resume import run_parts
 
 CURVES = Path(__file__).with_name("curves")
 ELSEWHERE = ("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "eval.", "decoding.")
 """Parts of a run's configuration that change no weight and no exact match, and the seed."""
-BLEU = {"bleu": "13a", "bleu_tokenized": "none"}
-"""Figures of text, and sacreBLEU's tokenizer for them."""
+TEXT = ("eval.bleu_tokenize",)
+"""What of them changes a figure all the same."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +47,15 @@ class Row:
         """The configuration of one of its runs."""
         return compose(slots_chosen([f"experiment={self.experiment}", *self.overrides]))
 
-    def measured(self, run: dict[str, Any], directory: Path) -> float:
+    @property
+    def of_text(self) -> bool:
+        return self.figure == "bleu"
+
+    def measured(self, run: dict[str, Any]) -> float:
         """Our figure, of the checkpoint that the run reports."""
-        if self.figure not in BLEU:
-            return float(run["checkpoints"][run["checkpoint"]][self.set][self.figure])
-        lines = (directory / "outputs.jsonl").read_text(encoding="utf-8").split("\n")
-        of_set = [record for line in lines if line and (record := json.loads(line))["set"] == self.set]
-        outputs, references = ([record[side] for record in of_set] for side in ("output", "reference"))
-        return float(text_scores(outputs, references, tokenize=BLEU[self.figure])["bleu"]["score"])
+        if self.of_text:
+            return float(run["generated"][self.set]["bleu"]["score"])
+        return float(run["checkpoints"][run["checkpoint"]][self.set][self.figure])
 
 
 def rows_of(table: dict[str, Any]) -> Iterator[Row]:
@@ -97,7 +96,7 @@ def group_of(row: Row, groups: Iterable[Group]) -> Group:
 
 def described(parts: dict[str, Any]) -> dict[str, Any]:
     """What decides a run's result, by dotted key."""
-    return {key: value for key, value in flatten(parts) if not key.startswith(ELSEWHERE)}
+    return {key: value for key, value in flatten(parts) if key in TEXT or not key.startswith(ELSEWHERE)}
 
 
 def same(wanted: dict[str, Any], stored: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ FIXED = ("optimizer._target_", "trainer.accumulate_grad_batches", "model.prefix"
 """What no continuation can change besides the weights' shapes: the optimizer's state, the count of batches and what the
 rows of a table by distance stand for are of these."""
 ABSENT = "not set"
-BEFORE = {"model.prefix": "causal"}
+BEFORE = {"model.prefix": "causal", "eval.bleu_tokenize": "13a"}
 """What runs did that are older than the option."""
 Changes = dict[str, tuple[Any, Any]]
 """Dotted key -> value then, value now."""

@@ -132,7 +132,8 @@ class Seq2SeqModule(pl.LightningModule):
             }
             written = self.generated[name] = gathered(outputs)
             if written and self.target_vocabulary.sentences:
-                scores = text_scores(*texts_of(written, self.corpus.sets[name], self.target_vocabulary))
+                texts = texts_of(written, self.corpus.sets[name], self.target_vocabulary)
+                scores = text_scores(*texts, tokenize=self.config["eval"]["bleu_tokenize"])
                 found |= {f"{prefix}/{metric}": scores[metric]["score"] for metric in scores}
             self.log_dict(found, sync_dist=self.trainer.world_size > 1, logger=False)  # for callbacks that monitor
             for logger in self.loggers:

@@ -115,8 +115,9 @@ def evaluate(
 
 def generated_figures(module: Seq2SeqModule, corpus: Corpus, rows: dict[str, Tensor]) -> dict[str, Any]:
     """Of every set that was decoded whole."""
+    tokenize = module.config["eval"]["bleu_tokenize"]
     return {
-        name: generation_figures(outputs, corpus.sets[name], module.target_vocabulary, rows[name])
+        name: generation_figures(outputs, corpus.sets[name], module.target_vocabulary, rows[name], tokenize=tokenize)
         for name, outputs in module.generated.items()
         if len(outputs) == len(corpus.sets[name])
     }

@@ -69,3 +69,12 @@ def test_text_is_scored_against_what_was_written_not_against_its_ids() -> None:
     assert found["exact_match"] == 1 and found["bleu"]["score"] < 80
     blind = EncodedSet(targets, targets)
     assert generation_figures(outputs, blind, coder, bootstrap=0)["bleu"]["score"] == pytest.approx(100)
+
+
+def test_text_is_tokenised_for_bleu_as_told() -> None:
+    coder = train_tokenizer(["one two three four ."], TokenizerOptions(kind="word"), progress=False)
+    ids = [coder.encode("one two three four .")]
+    examples = EncodedSet(ids, ids, references=["one two three four."])
+    for tokenize, score in (("13a", 100.0), ("none", 100 * (3 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)):
+        found = generation_figures([Output(0, list(ids[0]), False)], examples, coder, None, 0, tokenize)["bleu"]
+        assert found["score"] == pytest.approx(score, abs=0.01) and f"tok:{tokenize}" in found["signature"]

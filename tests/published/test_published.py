@@ -9,7 +9,6 @@ import pytest
 
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group, find_runs, group_runs
-from relformer.evaluation.scores import text_scores
 from relformer.published.command import published_command
 from relformer.published.pictures import pictures_of
 from relformer.published.rendering import cells, reach
@@ -131,15 +130,16 @@ def test_far_below_a_verified_figure_is_said(tmp_path: Path) -> None:
     assert ours == f"0.110 ({(0.42 - 0.11) / 0.02 * 2**0.5:.1f} sd below)"
 
 
-def test_text_is_scored_as_published(tmp_path: Path) -> None:
-    """Tokenised text as it stands; the figure is of the set's lines alone."""
-    wanted = row("lowercased, tokenised", "Multi30k")
-    lines = [("ein mann ,", "ein mann ."), ("zwei hunde spielen im schnee .", "zwei hunde spielen im schnee .")]
-    records = [{"set": wanted.set, "output": o, "reference": r} for o, r in lines]
-    records.append({"set": "test_2017", "output": "nichts", "reference": "alles"})
-    (tmp_path / "outputs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    expected = text_scores(*map(list, zip(*lines, strict=True)), tokenize="none")["bleu"]["score"]
-    assert wanted.measured({}, tmp_path) == expected > 0
+def test_text_counts_where_it_was_scored_as_published(tmp_path: Path) -> None:
+    """Tokenised text as it stands, and cased text by 13a, which is what a run did that is older than the option."""
+    of = {name: row(name, "Multi30k") for name in ("lowercased, tokenised", "raw, cased, by 13a")}
+    for (name, each), tokenizer in zip(of.items(), ("none", "13a"), strict=True):
+        finished(each, tmp_path / name / "mine", 0, 0.0)
+        finished(each, tmp_path / name / "older", 1, 0.0, eval__bleu_tokenize=None)
+        found = group_of(each, group_runs(find_runs([str(tmp_path / name)])))
+        assert list(found.runs) == ([0] if tokenizer == "none" else [0, 1])
+    bleu = {"test_iid": {"bleu": {"score": 39.5}}, "test_2017": {"bleu": {"score": 31.0}}}
+    assert of["lowercased, tokenised"].measured({"generated": bleu}) == 39.5
 
 
 def test_tables_stand_between_the_marks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_differences_are_by_dotted_key() -> None:
 
 def test_a_run_that_is_older_than_an_option_did_what_it_says_now() -> None:
     then = {"model": {"width": 8}}
-    assert not differences(then, {"model": {"width": 8, "prefix": "causal"}})
+    assert not differences(then, {"model": {"width": 8, "prefix": "causal"}, "eval": {"bleu_tokenize": "13a"}})
     assert differences(then, {"model": {"width": 8, "prefix": "visible"}}) == {"model.prefix": ("causal", "visible")}
 
 

@@ -79,7 +79,7 @@ def compare_runs(
 def compared(
     paths: Iterable[str], baseline: str | None = None, test: Choice = "auto", tests: bool = True
 ) -> Comparison:
-    """The finished runs below the paths, grouped, the best longer result first, and tested where `tests`."""
+    """The finished runs below the paths, grouped, the best longer result, or BLEU, first, and tested where `tests`."""
     paths = list(paths)
     groups = group_runs(find_runs(paths))
     if not groups:
@@ -87,15 +87,17 @@ def compared(
     labels = label_groups([group.config for group in groups])
     first = chosen(baseline, labels)
     columns = columns_of(groups)
-    order = sorted(range(len(groups)), key=lambda i: -longer_score(groups[i], columns))
+    order = sorted(range(len(groups)), key=lambda i: -score(groups[i], columns))
     groups, labels, place = [groups[i] for i in order], [labels[i] for i in order], order.index(first)
     tested = columns if tests else []
     found = [each for name, figure in tested for each in against_baseline(groups, place, name, figure, test)]
     return Comparison(groups, labels, place, columns, found)
 
 
-def longer_score(group: Group, columns: Sequence[tuple[str, str]]) -> float:
-    values = group.values(*columns[-1]) if columns else []
+def score(group: Group, columns: Sequence[tuple[str, str]]) -> float:
+    """What groups are ordered by: BLEU of the first text, else the last of the columns."""
+    leading = next((column for column in columns if column[1] == "bleu"), columns[-1] if columns else None)
+    values = group.values(*leading) if leading else []
     return statistics.mean(values) if values else 0.0
 
 

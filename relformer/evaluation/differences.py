@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group
+from relformer.evaluation.scores import PERCENT
 from relformer.evaluation.statistics import (
     McNemar,
     PermutationTest,
@@ -91,7 +92,7 @@ def difference(number: int, group: Group, base: Group, name: str, figure: str, c
         interval_over_seeds(pairs) if paired else interval_between(one, other),
         test,
         test.p,
-        over_sentences(group, base, name, figure, common) if common else None,
+        over_sentences(group, base, name, figure, common) if common and figure not in PERCENT else None,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from relformer.evaluation.groups import Group
 from relformer.evaluation.report import FEW, LEARNED
@@ -31,7 +32,8 @@ def faults(group: Group) -> Iterator[tuple[str, bool]]:
     if tuned := [seed for seed, run in group.runs.items() if run.get("tuned_on_test")]:
         yield f"options were chosen on the test sets (seeds {listed(tuned)}): these figures are no test any more", True
     if len(group.runs) < SEEDS:
-        yield f"{len(group.runs)} seeds; fewer than {SEEDS} can't separate two encodings", False
+        seeds = f"{len(group.runs)} seed{'s' * (len(group.runs) > 1)}"
+        yield f"{seeds}; fewer than {SEEDS} can't separate two encodings", False
     iid = group.values("test_iid")
     beyond = any(name.endswith(("_longer", "_ood")) for name in group.sets())
     if beyond and (weak := [value for value in iid if value < LEARNED]):
@@ -47,7 +49,7 @@ def faults(group: Group) -> Iterator[tuple[str, bool]]:
 
 
 def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[str]:
-    """Of groups side by side: other data, steps that nothing has matched, seeds, checkpoints."""
+    """Of groups side by side: other data, steps that nothing has matched, seeds, scores, checkpoints."""
     if len({group.content for group in groups}) > 1:
         yield "the groups are of different data; only those with the baseline's sentences are tested against it"
     apart = {"data.bos": [group.config.get("data", {}).get("bos") for group in groups]}
@@ -60,9 +62,16 @@ def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[s
     if len({tuple(sorted(group.runs)) for group in groups}) > 1:
         parts = "; ".join(f"{label}: {listed(sorted(g.runs))}" for g, label in zip(groups, labels, strict=True))
         yield f"the groups have other seeds ({parts}): their runs don't pair"
+    signatures = {str(bleu["signature"]) for group in groups for run in group.runs.values() for bleu in bleus(run)}
+    if len(signatures) > 1:
+        yield f"BLEU is scored otherwise in some runs: {' and '.join(sorted(signatures))}"
     chosen = {str(run["checkpoint"]) for group in groups for run in group.runs.values()}
     if len(chosen) > 1:
         yield f"some runs report checkpoint {' and others '.join(sorted(chosen))}: not the same choice for all"
+
+
+def bleus(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from (figures["bleu"] for figures in run.get("generated", {}).values() if "bleu" in figures)
 
 
 def listed(seeds: Sequence[int]) -> str:

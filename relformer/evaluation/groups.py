@@ -11,6 +11,7 @@ from typing import Any
 
 from relformer.data.corpus import DataOptions
 from relformer.errors import UserError
+from relformer.evaluation.scores import scores_of
 from relformer.evaluation.summary import bucket_edges
 
 NOT_CONTENT = set(DataOptions.__dataclass_fields__) - {"seed", "split_by_length"}
@@ -31,10 +32,13 @@ class Group:
     paths: dict[int, Path] = field(default_factory=dict)
 
     def by_seed(self, name: str, figure: str = "exact_match", checkpoint: str | None = None) -> dict[int, float]:
-        """A figure of one set, one value a seed, from the checkpoint that each run reports unless told which."""
+        """A figure of one set, one value a seed, from the checkpoint that each run reports unless told which. Text is
+        scored of that one alone."""
         found = {}
-        for seed in sorted(self.runs):
-            figures = self.figures(seed, checkpoint).get(name, {})
+        for seed, run in sorted(self.runs.items()):
+            figures = dict(self.figures(seed, checkpoint).get(name, {}))
+            if checkpoint in (None, run["checkpoint"]):
+                figures |= scores_of(run, name)
             if figure in figures:
                 found[seed] = float(figures[figure])
         return found
@@ -62,7 +66,7 @@ class Group:
         for low, high in edges:
             for seed in sorted(self.runs):
                 lengths = self.figures(seed).get(name, {}).get("by_length", [])
-                inside = [each for each in lengths if low <= each["min_length"] <= high]
+                inside = [each for each in lengths if low <= each["min_length"] <= high and figure in each]
                 if n := sum(each["n"] for each in inside):
                     total = sum(each[figure] * each["n"] for each in inside)
                     found.setdefault((low, high), []).append(total / n)

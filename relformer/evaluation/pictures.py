@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group, edges_of
 from relformer.evaluation.summary import length_label
-from relformer.evaluation.tables import Comparison, spoken, within_0_1
+from relformer.evaluation.tables import Comparison, spoken, within_scale
 from relformer.figures.length_curve import Curve, draw_length_curve
 from relformer.figures.scatter import Points, draw_scatter
 
@@ -56,7 +56,7 @@ def curve(group: Group, label: str, groups: Sequence[Group], figure: str) -> Cur
     for name in sorted(name for name in group.sets() if name == "test_iid" or name.endswith("_longer")):
         for edge, values in group.by_length(name, edges_of(groups, name), figure).items():
             mean = statistics.mean(values)
-            low, high = within_0_1(values) or (mean, mean)
+            low, high = within_scale(values) or (mean, mean)
             found.lengths.append(sum(edge) / 2)
             found.labels.append(length_label({"min_length": edge[0], "max_length": edge[1]}))
             found.value.append(mean)
@@ -83,7 +83,7 @@ def scatter_figure(comparison: Comparison, width: float = PAGE, figure: str = "c
         inside, beyond = group.by_seed("test_iid"), group.by_seed(longer, figure)
         if seeds := sorted(inside.keys() & beyond.keys()):
             x, y = [inside[s] for s in seeds], [beyond[s] for s in seeds]
-            points.append(Points(label, x, y, within_0_1(x), within_0_1(y)))
+            points.append(Points(label, x, y, within_scale(x), within_scale(y)))
     if not points:
         raise UserError("no run has both test_iid and a longer test; nothing to draw")
     return draw_scatter(points, "test_iid, exact match", f"{longer}, {spoken(figure)}", width=width)
@@ -106,7 +106,7 @@ def pareto_figure(
     for group, label in zip(groups, comparison.labels, strict=True):
         if y := group.values(longer, figure):
             x = [statistics.median(group.costs[chosen])] * len(y)
-            points.append(Points(label, x, y, None, within_0_1(y)))
+            points.append(Points(label, x, y, None, within_scale(y)))
     return draw_scatter(points, spoken(chosen), f"{longer}, {spoken(figure)}", front=True, width=width)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from relformer.evaluation.differences import Difference
 from relformer.evaluation.groups import Bucket, edges_of
-from relformer.evaluation.tables import Comparison, within_0_1
+from relformer.evaluation.tables import Comparison, within_scale
 
 
 def to_csv(comparison: Comparison) -> str:
@@ -45,7 +45,7 @@ def records(comparison: Comparison) -> Iterator[dict[str, object]]:
 def of_values(
     label: str, name: str, figure: str, edge: Bucket | None, values: Sequence[float], sentences: int
 ) -> dict[str, object]:
-    interval = within_0_1(values) or (None, None)
+    interval = within_scale(values, figure) or (None, None)
     return {
         "runs": label,
         "set": name,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relformer.errors import UserError
 
 METRICS = ("bleu", "chrf", "ter")
+PERCENT = ("bleu", "chrf")
+"""Those from 0 to 100, of which more is better."""
 
 
 def text_scores(
@@ -42,3 +44,9 @@ def text_scores(
             mean, half = said.get("confidence_mean", score.score), said.get("confidence_var", 0.0)
             found[name] |= {"low": mean - half, "high": mean + half}
     return found
+
+
+def scores_of(run: Mapping[str, Any], name: str) -> dict[str, float]:
+    """BLEU, chrF and TER of a set in a run's `metrics.json`, where its text was decoded whole."""
+    found = run.get("generated", {}).get(name, {})
+    return {metric: float(found[metric]["score"]) for metric in METRICS if metric in found}

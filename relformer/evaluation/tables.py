@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from relformer.evaluation.differences import Difference
 from relformer.evaluation.groups import Group, edges_of
 from relformer.evaluation.report import FEW
+from relformer.evaluation.scores import PERCENT
 from relformer.evaluation.statistics import interval_over_seeds
 from relformer.evaluation.summary import length_label
 
 KINDS = ("last", "best_val")
 FIRST_COSTS = ("parameters", "position_parameters", "seconds_per_step")
+NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,14 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 def means_table(comparison: Comparison) -> Table:
     rows = [
-        [label, *(spread(g.values(*column)) for column in comparison.columns), str(len(g.runs))]
+        [label, *(spread(g.values(*column), figure=column[1]) for column in comparison.columns), str(len(g.runs))]
         for g, label in zip(comparison.groups, comparison.labels, strict=True)
     ]
-    head = ["runs", *(f"{name}, {figure.replace('_', ' ')}" for name, figure in comparison.columns), "seeds"]
-    note = "mean ± standard deviation [95 % interval of the mean] over seeds (training runs), Student's, within 0 to 1"
+    head = ["runs", *(f"{name}, {spoken(figure)}" for name, figure in comparison.columns), "seeds"]
+    note = (
+        "mean ± standard deviation [95 % interval of the mean] over seeds (training runs), Student's, within 0 and 1 "
+        "(BLEU, chrF: 100)"
+    )
     return Table("Means over seeds", head, rows, note)
 
 
@@ -99,9 +104,9 @@ def differences_table(comparison: Comparison) -> Table:
     rows = [
         [
             comparison.labels[each.group],
-            f"{each.set}, {each.figure.replace('_', ' ')}",
-            f"{each.mean:+.3f}",
-            bracketed(each.interval),
+            f"{each.set}, {spoken(each.figure)}",
+            f"{each.mean:+.{digits(each.figure)}f}",
+            bracketed(each.interval, digits(each.figure)),
             f"{each.test.kind}, {'exact' if each.test.exact else 'drawn'}",
             p_value(each.test.p),
             p_value(each.test.least),
@@ -133,7 +138,7 @@ def sentences_table(comparison: Comparison) -> Table:
         if (found := each.sentences) is not None:
             interval = bracketed((found.low, found.high))
             tests = " ".join(f"{seed}: {p_value(test.p_mid)}" for seed, test in found.mcnemar.items())
-            figure = f"{each.set}, {each.figure.replace('_', ' ')}"
+            figure = f"{each.set}, {spoken(each.figure)}"
             rows.append(
                 [comparison.labels[each.group], figure, f"{found.mean:+.3f}", interval, str(found.n), tests or "-"]
             )
@@ -166,30 +171,35 @@ def cost(values: Sequence[float]) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
 
 
-def spread(values: Sequence[float], brief: bool = False) -> str:
+def spread(values: Sequence[float], brief: bool = False, figure: str = "exact_match") -> str:
     """Mean, standard deviation and interval over seeds, or the first and the last; a single run is said to be one."""
     if not values:
         return "-"
     if len(values) == 1:
-        return f"{values[0]:.3f} (one seed)"
-    interval = within_0_1(values)
+        return f"{values[0]:.{digits(figure)}f} (one seed)"
+    interval, places = within_scale(values, figure), digits(figure)
     if brief:
         return f"{statistics.mean(values):.2f} {bracketed(interval, 2)}"
-    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f} {bracketed(interval)}"
+    return f"{statistics.mean(values):.{places}f} ± {statistics.stdev(values):.{places}f} {bracketed(interval, places)}"
 
 
-def within_0_1(values: Sequence[float]) -> tuple[float, float] | None:
-    """Student's interval of a mean of shares, as far as it lies between 0 and 1."""
-    interval = interval_over_seeds(values)
-    return None if interval is None else (max(0.0, interval[0]), min(1.0, interval[1]))
+def within_scale(values: Sequence[float], figure: str = "exact_match") -> tuple[float, float] | None:
+    """Student's interval of a mean, as far as it lies on the figure's scale: shares end at 1, BLEU and chrF at 100."""
+    interval, top = interval_over_seeds(values), 100.0 if figure in PERCENT else 1.0
+    return None if interval is None else (max(0.0, interval[0]), min(top, interval[1]))
 
 
-def bracketed(interval: tuple[float, float] | None, digits: int = 3) -> str:
-    return "-" if interval is None else f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+def bracketed(interval: tuple[float, float] | None, places: int = 3) -> str:
+    return "-" if interval is None else f"[{interval[0]:.{places}f}, {interval[1]:.{places}f}]"
+
+
+def digits(figure: str) -> int:
+    """As many as mean something."""
+    return 2 if figure in PERCENT else 3
 
 
 def spoken(key: str) -> str:
-    return key.replace("_", " ")
+    return NAMES.get(key, key.replace("_", " "))
 
 
 def p_value(p: float) -> str:
@@ -197,7 +207,10 @@ def p_value(p: float) -> str:
 
 
 def columns_of(groups: Iterable[Group]) -> list[tuple[str, str]]:
-    """Exact match of every test set, and beyond the trained distribution, where it may be 0 for all, the prefix."""
+    """Exact match of every test set, and beyond the trained distribution, where it may be 0 for all, the prefix; of
+    text that was decoded BLEU and chrF."""
+    groups = list(groups)
     names = sorted({name for group in groups for name in group.sets()})
     columns = [(name, "exact_match") for name in names]
-    return columns + [(name, "correct_prefix") for name in names if name != "test_iid"]
+    columns += [(name, "correct_prefix") for name in names if name != "test_iid"]
+    return columns + [(n, figure) for n in names for figure in PERCENT if any(g.values(n, figure) for g in groups)]

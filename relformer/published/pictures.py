@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from relformer.evaluation.groups import Group
 from relformer.evaluation.pictures import curve_figure, scatter_figure
-from relformer.evaluation.tables import Comparison, spoken, within_0_1
+from relformer.evaluation.tables import Comparison, spoken, within_scale
 from relformer.figures.scatter import Points, draw_scatter
 from relformer.published.rows import Row
 from relformer.published.tables import Table
@@ -44,6 +44,6 @@ def by_number(rows: Sequence[Found]) -> Figure:
     points = []
     for row, group in rows:
         values = [row.measured(run) for run in group.runs.values()]
-        points.append(Points(row.name, [math.log2(1 + (row.x or 0))] * len(values), values, None, within_0_1(values)))
+        points.append(Points(row.name, [math.log2(1 + (row.x or 0))] * len(values), values, None, within_scale(values)))
     figure = f"{rows[0][0].set}, {spoken(rows[0][0].figure)}"
     return draw_scatter(points, "log2(1 + learned numbers a head)", figure)

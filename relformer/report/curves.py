@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +20,12 @@ POINTS = 400
 
 
 def learning_charts(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """Training loss and, of every validation set, exact match against optimizer steps: SVG."""
-    sets = sorted({key for run in runs for row in run.log for key in row if validates(key)})
-    columns: list[tuple[str, str, str, tuple[float, float] | None]] = [
-        ("train/loss", "training loss", "loss (nats a token)", None)
-    ]
-    columns += [(key, f"{key.split('/')[1]}, validation", "exact match", (0.0, 1.0)) for key in sets]
+    """Training loss and, of every validation set, exact match and BLEU of a sample against optimizer steps: SVG."""
+    logged = sorted({key for run in runs for row in run.log for key in row})
+    columns: list[Column] = [("train/loss", "training loss", "loss (nats a token)", None)]
+    for figure, unit, bounds in (("exact_match", "exact match", (0.0, 1.0)), ("bleu", "BLEU of a sample", None)):
+        found = [key for key in logged if re.fullmatch(f"val/[^/]+/{figure}", key)]
+        columns += [(key, f"{key.split('/')[1]}, validation", unit, bounds) for key in found]
     return [
         chart_svg(
             Chart(
@@ -40,10 +41,6 @@ def learning_charts(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
         )
         for key, title, unit, bounds in columns
     ]
-
-
-def validates(key: str) -> bool:
-    return key.startswith("val/") and key.endswith("/exact_match")
 
 
 def thinned(steps: list[float], values: list[float]) -> tuple[list[float], list[float]]:

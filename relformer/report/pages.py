@@ -12,6 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from relformer.errors import UserError
 from relformer.evaluation.report import LEARNED
+from relformer.evaluation.scores import PERCENT
+from relformer.evaluation.tables import spoken
 from relformer.figures.chart_svg import chart_svg
 from relformer.files import write_text
 from relformer.report.curves import learning_charts, length_chart, reach_charts
@@ -21,7 +23,7 @@ from relformer.training.callbacks.head_figures import read_rows
 from relformer.training.callbacks.receptive_field import field_chart
 
 PAGE = "report.html"
-SCORES = ("exact_match", "exact_match_oracle_eos", "correct_prefix", "loss")
+SCORES = (*PERCENT, "exact_match", "exact_match_oracle_eos", "correct_prefix", "loss")
 
 
 def report(path: Path) -> Path:
@@ -69,7 +71,7 @@ def write_index(runs: Sequence[Run], folder: Path) -> Path:
         )
     content = {
         "title": f"{len(runs)} runs in {folder.resolve().name}",
-        "columns": [*apart, *(f"{test}, {key.replace('_', ' ')}" for test, key in scores)],
+        "columns": [*apart, *(f"{test}, {spoken(key)}" for test, key in scores)],
         "rows": rows,
         "reach": reach_charts(runs),
         "learning": learning_charts(runs, names),
@@ -97,9 +99,10 @@ def cost(run: Run) -> dict[str, Any]:
 
 
 def warning(run: Run) -> str | None:
-    """Where the run has not learned its own distribution."""
+    """Where the run has not learned its own distribution, and is tested beyond it."""
     found = run.headline.get("test_iid")
-    if run.metrics is None or found is None or found["exact_match"] >= LEARNED:
+    beyond = any(name.endswith(("_longer", "_ood")) for name in run.headline)
+    if run.metrics is None or found is None or not beyond or found["exact_match"] >= LEARNED:
         return None
     return f"in-distribution exact match {found['exact_match']:.3f} < {LEARNED}: beyond-length results mean nothing"
 
@@ -140,5 +143,6 @@ def write(path: Path, template: str, content: dict[str, Any]) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["spoken"] = spoken
     write_text(path, environment.get_template(template).render(content))
     return path

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from relformer.errors import UserError
+from relformer.evaluation.scores import scores_of
 from relformer.redaction import redact
 from relformer.training.lock import is_held
 
@@ -63,7 +64,8 @@ class Run:
         """The figures by set of the checkpoint that the run reports; of an unfinished one, its last validation."""
         if self.metrics is not None:
             found = self.metrics["checkpoints"][self.metrics["checkpoint"]]
-            return {name: figures for name, figures in found.items() if isinstance(figures, dict)}
+            sets = {name: figures for name, figures in found.items() if isinstance(figures, dict)}
+            return {name: {**figures, **scores_of(self.metrics, name)} for name, figures in sets.items()}
         return {f"val_{name}": figures for name, figures in self.validated.items()}
 
     @cached_property

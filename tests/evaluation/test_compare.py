@@ -54,6 +54,27 @@ def test_the_table_is_the_mean_spread_and_number_of_seeds(tmp_path: Path, capsys
     assert any("1 of 1 runs are below 0.98 in distribution" in line for line in warned(printed, "none"))
 
 
+def test_text_is_compared_by_its_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """BLEU and chrF, on their scale, of whole sets; they order the groups, whose exact matches are the other way."""
+    bleus = {"t5": [30.0, 32.0, 31.0], "alibi": [33.0, 35.0, 34.5]}
+    for encoding, scores in bleus.items():
+        for seed, score in enumerate(scores):
+            made = {"bleu": {"score": score, "signature": "tok:13a"}, "chrf": {"score": 2 * score, "signature": "-"}}
+            exact = 0.5 if encoding == "t5" else 0.25
+            write_numbers(tmp_path / f"{encoding}{seed}", config(seed, encoding), exact, generated={"test_iid": made})
+    comparison = compare_runs([str(tmp_path)], baseline="t5", csv=tmp_path / "all.csv")
+    assert comparison.labels == ["alibi", "t5"]
+    assert comparison.columns[-2:] == [("test_iid", "bleu"), ("test_iid", "chrf")]
+    printed = capsys.readouterr().out
+    means = table(printed, "Means over seeds")
+    assert means[2][means[0].index("test_iid, BLEU")] == "31.00 ± 1.00 [28.52, 33.48]"
+    assert means[1][means[0].index("test_iid, chrF")].startswith("68.33 ± 2.08 [")
+    (against,) = [row for row in table(printed, "Against t5, over seeds") if row[1] == "test_iid, BLEU"]
+    assert against[0] == "alibi" and against[2] == "+3.17" and against[5] == "0.100"
+    written = [row for row in csv.DictReader((tmp_path / "all.csv").open()) if row["figure"] == "bleu"]
+    assert [float(row["mean"]) for row in written] == pytest.approx([102.5 / 3, 31.0])
+
+
 def test_a_mean_never_stands_alone() -> None:
     values = [0.25, 0.5, 0.9]
     low, high = interval_over_seeds(values) or (0.0, 0.0)
@@ -62,6 +83,7 @@ def test_a_mean_never_stands_alone() -> None:
     assert spread(values) == "0.550 ± 0.328 [0.000, 1.000]"
     assert spread([0.5, 0.52, 0.54], brief=True) == "0.52 [0.47, 0.57]"
     assert spread([0.5]) == "0.500 (one seed)"
+    assert spread([98.0, 99.0, 99.5], figure="bleu") == "98.83 ± 0.76 [96.94, 100.00]"
     assert spread([]) == "-"
 
 
@@ -161,6 +183,7 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "stopped": ({}, {"checkpoints": {"last": {"step": 60, "test_iid": {"exact_match": 1.0}}}}, "t5", "stopped before"),
     "bos": ({"data": {"name": "reverse", "seed": 0, "bos": False}}, {}, "all", "unequal data.bos"),
     "other data": ({"data": {"name": "copy", "seed": 0, "bos": True}}, {}, "all", "different data"),
+    "scores": ({}, {"generated": {"test_iid": {"bleu": {"score": 31.0, "signature": "tok:zh"}}}}, "all", "tok:zh"),
     "checkpoints": ({}, {"checkpoint": "best_val"}, "all", "some runs report checkpoint best_val"),
 }
 
@@ -176,7 +199,8 @@ def test_every_rule_that_is_broken_is_said(
 ) -> None:
     for seed in range(5):
         write_numbers(tmp_path / f"t5{seed}", config(seed, "t5", **options), 0.5, **run)
-        write_numbers(tmp_path / f"alibi{seed}", config(seed, "alibi"), 0.5)
+        scored = {"test_iid": {"bleu": {"score": 30.0, "signature": "tok:13a"}}}
+        write_numbers(tmp_path / f"alibi{seed}", config(seed, "alibi"), 0.5, generated=scored)
     compare_runs([str(tmp_path)])
     said = capsys.readouterr().out
     assert text in said and any(text in line for line in said.splitlines() if ": " in line)

@@ -10,7 +10,7 @@ from relformer.errors import UserError
 from relformer.evaluation.compare import compared
 from relformer.evaluation.figure import COLUMN, PAGE, figure_command
 from relformer.evaluation.pictures import curve_figure, pareto_figure, scatter_figure
-from relformer.evaluation.tables import within_0_1
+from relformer.evaluation.tables import within_scale
 from tests.evaluation.simulated import config, write_groups, write_numbers
 
 BEGINNINGS = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
@@ -45,7 +45,7 @@ def test_the_curve_is_mean_band_and_dots_over_seeds(runs: Path) -> None:
         dots = [p for c in axis.collections for p in np.asarray(c.get_offsets()).tolist() if p[0] == 15]
         assert all([15, pytest.approx(value)] in dots for value in values)
         bands = [np.asarray(c.get_paths()[0].vertices) for c in axis.collections if len(c.get_paths()[0].vertices) > 30]
-        low, high = within_0_1(values) or (0, 0)
+        low, high = within_scale(values) or (0, 0)
         assert any({(15, round(low, 6)), (15, round(high, 6))} <= set(map(tuple, b.round(6).tolist())) for b in bands)
 
 

@@ -50,6 +50,7 @@ def test_a_page_holds_all_and_fetches_nothing(tmp_path: Path) -> None:
     for name in ("optimizer step", "target length (tokens without BOS and EOS)", "exact match", "bias (nats)"):
         assert name in parsed.text
     assert "encoding.name" in parsed.text and "finished" in parsed.text
+    assert re.search(r"test_iid\s*BLEU\s*31\.250", parsed.text)
 
 
 @pytest.mark.parametrize("lives", [False, True])

@@ -205,11 +205,17 @@ def trainer_faults(config: DictConfig) -> Iterator[UserError]:
 
 def check_optimizer(config: DictConfig) -> None:
     """The optimizer takes its options: it is built on a parameter of its own."""
-    instantiate(config.optimizer, params=[torch.zeros(1)])
+    try:
+        instantiate(config.optimizer, params=[torch.zeros(1)])
+    except UserError as error:
+        raise UserError(f"optimizer: {error}") from None
 
 
 def check_trainer(config: DictConfig) -> None:
     """The Trainer and its callbacks are what they are told to be: they are built, and forgotten."""
+    if config.trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
+        rule = "needs a GPU, and PyTorch sees none; hardware=auto takes what there is, hardware=cpu a processor"
+        raise OptionError("accelerator", config.trainer.accelerator, rule, "trainer")
     run = config.copy()
     OmegaConf.set_readonly(run, False)
     run.paths.run_dir = str(run.hydra.run.dir)

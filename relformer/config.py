@@ -195,6 +195,7 @@ def check_key(override: Override, config: DictConfig) -> None:
     while parent and parent not in keys:
         parent = parent.rpartition(".")[0]
     known = keys if key.startswith("hydra.") else [k for k in keys if k.split(".")[0] != "hydra"]
+    known += [group for group in ABSENT if group not in known]
     siblings = [k.removeprefix(f"{parent}.") for k in known if k.rpartition(".")[0] == parent]
     home, _, leaf = key.rpartition(".")
     if parent and parent == home:  # a common parent makes no names alike

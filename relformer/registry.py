@@ -155,7 +155,11 @@ def located(name: str, target: str) -> Entry:
     """
     module, _, attribute = target.rpartition(".")
     try:
-        found = getattr(import_module(module), attribute)
+        home = import_module(module)
+        if not hasattr(home, attribute):
+            classes = [key for key, value in vars(home).items() if isinstance(value, type)]
+            raise UserError(f"{name}: {module} has no {attribute!r}{did_you_mean(attribute, classes)}")
+        found = getattr(home, attribute)
         if not hasattr(found, "overrides"):
             raise UserError(f"{name}: _target_={target} is not a subclass of relformer.encodings.PositionalEncoding")
         return Entry(name, found)

@@ -91,8 +91,11 @@ def build_task(options: Mapping[str, Any]) -> Source:
     """
     common = DataOptions.__dataclass_fields__
     own = {key: value for key, value in options.items() if key != "name" and key not in common}
+    entry = tasks[options["name"]]
+    if not issubclass(entry.cls, Source):
+        raise UserError(f"data={entry.name}: {entry.cls.__qualname__} is not a subclass of relformer.data.task.Task")
     try:
-        task: Source = tasks[options["name"]].build({"seed": options["seed"]}, own)
+        task: Source = entry.build({"seed": options["seed"]}, own)
     except OptionError as error:
         raise error.at("data") from None
     return task

@@ -58,7 +58,7 @@ def bucket_edges(distinct: Sequence[int], most: int = MOST_BUCKETS) -> list[tupl
     if len(distinct) <= most:
         return [(n, n) for n in distinct]
     width = math.ceil((distinct[-1] - distinct[0] + 1) / most)
-    return [(low, low + width - 1) for low in range(distinct[0], distinct[-1] + 1, width)]
+    return [(low, min(low + width - 1, distinct[-1])) for low in range(distinct[0], distinct[-1] + 1, width)]
 
 
 def bucketed(rows: Tensor, side: Side = "target", most: int = MOST_BUCKETS) -> list[dict[str, Any]]:

@@ -32,9 +32,9 @@ def stored_maps(run: Path) -> dict[str, dict[int, Maps]]:
             with np.load(path) as content:
                 found.setdefault(name["stack"], {})[int(name["step"])] = content["map"]
     if not found:
-        raise UserError(
-            f"{run} has no bias maps (heatmaps/*.npz): its encoding has no bias by distance, or none was kept"
-        )
+        within = sorted({str(path.parent.parent) for path in run.glob("*/**/heatmaps/*.npz")})
+        hint = f"runs that have some: {', '.join(within[:5])}" if within else "name a run that drew them"
+        raise UserError(f"{run} has no bias maps (heatmaps/*.npz); {hint}")
     return found
 
 

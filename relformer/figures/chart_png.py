@@ -69,7 +69,8 @@ def write(image: Image.Image, draw: ImageDraw.ImageDraw, text: Text) -> None:
     wide, high = round(font(text.size * FINE).getlength(text.text)), text.size * FINE + 8
     strip = Image.new("RGB", (wide, high), "white")
     ImageDraw.Draw(strip).text((0, high - 6), text.text, fill=INK, font=font(text.size * FINE), anchor="ls")
-    image.paste(strip.rotate(90, expand=True), (round(x) - high + 6, round(y - wide / 2)))
+    above = {"start": wide, "middle": wide / 2, "end": 0}[text.anchor]
+    image.paste(strip.rotate(90, expand=True), (round(x) - high + 6, round(y - above)))
 
 
 @lru_cache

@@ -1,12 +1,15 @@
-"""Heatmaps with everything a reader needs: heads and layers named, axes, units, the colour scale."""
+"""Heatmaps with everything a reader needs: heads and layers named, axes, tokens, units, the colour scale."""
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from relformer.figures.chart import Shape, Stroke, Text, short
+from relformer.encodings import Role
+from relformer.figures.chart import LETTER, Shape, Stroke, Text, short
 from relformer.figures.chart_png import FINE, painted
 from relformer.figures.heatmap import Maps, coloured
 
@@ -14,6 +17,8 @@ SIDE = 132
 """Pixels of a map; a longer one has a pixel a position."""
 LEFT, TOP, GAP, TITLE, FOOT, SCALE = 54, 34, 14, 18, 46, 76
 BAR = 14
+CELL, MOST_TOKENS, MOST_LETTERS = 14, 40, 12
+"""Of attention: pixels of a weight, the longest sequence whose tokens are written, and how much of a token is."""
 
 
 def labelled_heatmap(maps: Maps, limit: float, title: str, rows: list[str] | None = None) -> NDArray[np.uint8]:
@@ -52,13 +57,62 @@ def ends(x: float, y: float, side: int, length: int, first: bool) -> list[Shape]
     return [Text((x - 5, y + 9), "0", "end", 10), Text((x - 5, y + side), str(length - 1), "end", 10)]
 
 
-def scale(image: Image.Image, at: tuple[int, int], high: int, limit: float) -> list[Shape]:
-    """The colour bar, from +limit down to -limit."""
+def attention_heatmap(weights: Maps, queries: list[str], keys: list[str], title: str) -> NDArray[np.uint8]:
+    """Attention weights (layers, H, Q, K) of one sentence, a panel a head, with their tokens: (h, w, 3).
+
+    White is no attention, red all of it, grey hidden by the mask. Of sequences of more than `MOST_TOKENS` the ends are
+    numbered instead; of a long token its first letters are written.
+    """
+    layers, heads, rows, columns = weights.shape
+    named = max(rows, columns) <= MOST_TOKENS
+    cell = CELL if named else max(1, SIDE // max(rows, columns))
+    down, across = (spelt(each) if named else numbered(each) for each in (queries, keys))
+    left, foot = (16 + LETTER * max(map(len, each)) for each in (down, across))
+    wide, high = columns * cell, rows * cell
+    width, height = left + heads * (wide + GAP) + SCALE, TOP + layers * (high + TITLE + GAP) + foot
+    image = Image.new("RGB", (round(width) * FINE, round(height) * FINE), "white")
+    found: list[Shape] = [Text((10, 18), title, size=13)]
+    for layer, head in np.ndindex(layers, heads):
+        x, y = round(left) + head * (wide + GAP), TOP + layer * (high + TITLE + GAP) + TITLE
+        paste(image, coloured(weights[layer, head], 1.0), (x, y), (wide, high))
+        found.append(Text((x, y - 5), f"layer {layer + 1}, head {head + 1}"))
+        if head == 0:
+            found += [Text((x - 4, y + cell * (n + 0.5) + 4), token, "end", 10) for n, token in enumerate(down)]
+        if layer == layers - 1:
+            found += [
+                Text((x + cell * (n + 0.5) + 4, y + high + 4), token, "end", 10, turned=True)
+                for n, token in enumerate(across)
+            ]
+    found += scale(image, (round(width) - SCALE + 6, TOP + TITLE), max(high, BAR), 1.0, 0.0, "weight")
+    return np.asarray(painted(image, found))
+
+
+def sides(slots: Container[str], source: list[str], target: list[str]) -> dict[Role, tuple[list[str], list[str]]]:
+    """The tokens of each slot's queries and keys; a decoder without an encoder reads the source as well."""
+    if "encoder" not in slots:
+        return {"decoder": (source + target, source + target)}
+    return {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+
+
+def spelt(tokens: list[str]) -> list[str]:
+    return [token if len(token) <= MOST_LETTERS else f"{token[: MOST_LETTERS - 2]}.." for token in tokens]
+
+
+def numbered(tokens: list[str]) -> list[str]:
+    """The first and the last position."""
+    return ["0", *[""] * (len(tokens) - 2), str(len(tokens) - 1)]
+
+
+def scale(
+    image: Image.Image, at: tuple[int, int], high: int, limit: float, least: float | None = None, unit: str = "nats"
+) -> list[Shape]:
+    """The colour bar, from +limit down to -limit or what is `least`."""
     x, y = at
-    paste(image, coloured(np.linspace(limit, -limit, 256)[:, None], limit), at, (BAR, high))
-    found: list[Shape] = [Text((x, y - 5), "nats", size=10)]
-    for value in (limit, 0.0, -limit):
-        level = y + high * (limit - value) / (2 * limit)
+    least = -limit if least is None else least
+    paste(image, coloured(np.linspace(limit, least, 256)[:, None], limit), at, (BAR, high))
+    found: list[Shape] = [Text((x, y - 5), unit, size=10)]
+    for value in (limit, (limit + least) / 2, least):
+        level = y + high * (limit - value) / (limit - least)
         found += [
             Stroke([(x + BAR, level), (x + BAR + 4, level)], "axis"),
             Text((x + BAR + 7, level + 4), short(value), size=10),

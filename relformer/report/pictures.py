@@ -13,12 +13,11 @@ from PIL import Image
 
 from relformer.figures.chart_svg import chart_svg
 from relformer.figures.heatmap import caption, coloured
+from relformer.figures.labelled import MOST_TOKENS, sides
 from relformer.figures.profiles import profile_charts
 from relformer.report.reading import Run, load
 
 NAMES = {"encoder": "Encoder self-attention", "decoder": "Decoder self-attention", "cross": "Cross-attention"}
-MOST_TOKENS = 40
-"""The longest sentence whose tokens are written along its maps."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +127,8 @@ def sentences(run: Run) -> list[Sentence]:
     for path in run.files("attention/sentence*.npz"):
         content = load(path)
         source, target = content["source"].tolist(), content["target"].tolist()
-        sides = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
-        if "encoder" not in content:  # a decoder-only model
-            sides = {"decoder": (source + target, source + target)}
         slots = []
-        for slot, (queries, keys) in sides.items():
+        for slot, (queries, keys) in sides(content, source, target).items():
             rows = [
                 [
                     Panel(f"layer {layer + 1}, head {head + 1}", png(coloured(each, 1.0)))

@@ -110,6 +110,8 @@ def checkpoint_of(run: Path, which: str) -> Path:
     path = run / "checkpoints" / f"{which.removesuffix('_val')}.ckpt"
     if not path.exists():
         below = sorted(p.parent.parent for p in run.glob("**/checkpoints/last.ckpt"))
+        if not run.exists():
+            raise UserError(f"{run.resolve()} does not exist; name a run's folder")
         hint = f"; runs in it: {', '.join(map(str, below[:5]))}" if below else ""
         raise UserError(f"{run.resolve()} is not a run: it has no checkpoints/{path.name}{hint}")
     return path

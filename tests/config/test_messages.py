@@ -21,6 +21,7 @@ MESSAGES = [
         r"^no config key 'encoding.num_buckets'\n  keys under 'encoding': name, ",
     ),
     ("model.lr=1", r"no config key 'model.lr'; did you mean 'optimizer.lr'\?"),
+    ("decoder_encodng=alibi", r"no config key 'decoder_encodng'; did you mean 'decoder_encoding'\?"),
     ("encodng=alibi", r"no config key 'encodng'; did you mean 'encoding'\?"),
     ("encoding=t5 encoding.num_buckets=abc", r"encoding.num_buckets: 'abc' is not an integer$"),
     ("encoding=t5 encoding.num_buckets=4.5", r"encoding.num_buckets: '4.5' is not an integer$"),

@@ -315,3 +315,9 @@ def test_a_foreign_metrics_file_blocks_no_other(tmp_path: Path, capsys: pytest.C
     assert all(f"{name}/metrics.json is left out" in said for name in ("broken", "foreign", "list"))
     with pytest.raises(UserError, match=r"no metrics\.json of a run"):
         compare_runs([str(tmp_path / "foreign")])
+
+
+def test_a_misspelt_option_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no option 'basline'; did you mean 'baseline'") as refused:
+        compare_command([str(tmp_path), "basline=t5"])
+    assert "options: baseline, test, csv, latex, html" in str(refused.value)

@@ -10,7 +10,7 @@ from torch import Tensor
 from relformer.data.vocabulary import EOS, PAD
 from relformer.evaluation.gathered import Outcomes
 from relformer.evaluation.outcomes import COLUMNS, judge
-from relformer.evaluation.summary import bucketed, figures, length_label, summarise, wilson
+from relformer.evaluation.summary import bucket_edges, bucketed, figures, length_label, summarise, wilson
 
 VOCABULARY = 6
 
@@ -186,3 +186,10 @@ def test_buckets_are_a_partition(lengths: list[int], most: int) -> None:
 def test_label_of_a_bucket() -> None:
     assert length_label({"min_length": 3, "max_length": 3}) == "3"
     assert length_label({"min_length": 3, "max_length": 5}) == "3-5"
+
+
+def test_no_bucket_reaches_beyond_the_longest() -> None:
+    """Of 1 to 26 in nine buckets of three the last has two."""
+    edges = bucket_edges(range(1, 27))
+    assert edges[0] == (1, 3) and edges[-1] == (25, 26)
+    assert [n for low, high in edges for n in range(low, high + 1)] == list(range(1, 27))

@@ -8,7 +8,8 @@ from matplotlib.image import imread
 
 from relformer.errors import UserError
 from relformer.figures import heatmap
-from relformer.figures.heatmap import GAP, caption, draw_heatmap, heatmap_grid, save_png, toeplitz_maps
+from relformer.figures.heatmap import GAP, caption, coloured, draw_heatmap, heatmap_grid, save_png, toeplitz_maps
+from relformer.figures.labelled import CELL, attention_heatmap
 
 
 def by_distance(length: int, heads: int = 2, causal: bool = False) -> np.ndarray:
@@ -103,3 +104,19 @@ def test_failed_write_keeps_the_old_picture(tmp_path: Path, monkeypatch: pytest.
         save_png(np.zeros((2, 2, 3), np.uint8), target)
     assert [p.name for p in tmp_path.iterdir()] == ["grid.png"]
     assert target.read_bytes() == b"old"
+
+
+def test_attention_has_a_cell_a_weight_and_room_for_tokens() -> None:
+    """Only the head that attends is red, where it does; longer tokens make the margins wider."""
+    weights = np.zeros((2, 3, 4, 6))
+    weights[1, 2, 3, 0] = 1.0
+    queries, keys = list("abcd"), list("efghij")
+    picture = attention_heatmap(weights, queries, keys, "cross attention")
+    dark = np.argwhere((picture[:, : 3 * (6 * CELL + 14)] == coloured(np.ones(1), 1.0)[0]).all(-1))
+    (top, left), (bottom, right) = dark.min(0), dark.max(0)
+    assert abs(bottom - top - CELL + 1) <= 1 and abs(right - left - CELL + 1) <= 1
+    assert len(dark) >= (CELL - 1) ** 2 and top > picture.shape[0] / 2
+    wider = attention_heatmap(weights, ["a", "b", "c", "a long token"], keys, "cross attention")
+    assert wider.shape[0] == picture.shape[0] and wider.shape[1] > picture.shape[1]
+    many = attention_heatmap(np.zeros((1, 1, 60, 60)), ["word"] * 60, ["word"] * 60, "encoder attention")
+    assert many.shape[0] < 60 * CELL

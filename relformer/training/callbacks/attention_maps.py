@@ -14,7 +14,8 @@ from relformer.attention.call import Call
 from relformer.data.batching import Batches, Plan
 from relformer.encodings import Role
 from relformer.errors import OptionError
-from relformer.figures.heatmap import heatmap_grid, save_png
+from relformer.figures.heatmap import save_png
+from relformer.figures.labelled import attention_heatmap, sides
 from relformer.model import Seq2Seq
 from relformer.training.callbacks.bias_heatmaps import write_numbers
 from relformer.training.callbacks.measuring import Measuring, Picture, publish
@@ -22,7 +23,7 @@ from relformer.training.module import Seq2SeqModule
 
 
 class AttentionMaps(Measuring):
-    """One image a sentence and slot, a row a layer, a column a head; white is no attention, red all of it.
+    """One image a sentence and slot, a row a layer, a column a head, with the tokens.
 
     Args:
         directory: for `<slot>_sentence<n>.png`, and `sentence<n>.npz` with the weights and the tokens.
@@ -60,7 +61,9 @@ class AttentionMaps(Measuring):
             write_numbers(self.directory / f"sentence{number}.npz", **names, **weights)
             for role, each in weights.items():
                 path = self.directory / f"{role}_sentence{number}.png"
-                save_png(heatmap_grid(square(each), 1.0), path)
+                queries, keys = sides(weights, **tokens)[role]
+                title = f"{role} attention, sentence {number}, step {trainer.global_step}"
+                save_png(attention_heatmap(each, queries, keys, title), path)
                 text = f"step {trainer.global_step}: {' '.join(tokens['source'])} → {' '.join(tokens['target'])}"
                 pictures[f"attention/{role}_sentence{number}"] = path, text
         if pictures:
@@ -82,10 +85,3 @@ def attention_weights(
     with still(model), watch(model, see):
         model(source, target, positions)
     return {role: torch.stack(layers).float().cpu().numpy() for role, layers in found.items()}
-
-
-def square(weights: np.ndarray) -> np.ndarray:
-    """(layers, H, Q, K) with rows or columns of NaN up to the longer side."""
-    longest = max(weights.shape[-2:])
-    room = [(0, 0), (0, 0), (0, longest - weights.shape[-2]), (0, longest - weights.shape[-1])]
-    return np.pad(weights, room, constant_values=np.nan)

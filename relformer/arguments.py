@@ -13,18 +13,36 @@ from relformer.registry import did_you_mean
 
 
 class Arguments(argparse.ArgumentParser):
-    """Faults are the user's and end in a sentence, with the usage below it."""
+    """Faults are the user's and end in a sentence, with the usage below it. Options are shown as `name=value`."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}\n{self.format_usage().rstrip()}")
+        raise UserError(f"{as_shown(message)}\n{self.format_usage().rstrip()}")
 
-    def parsed(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Both spellings of an option, wherever they stand among the paths."""
+    def format_usage(self) -> str:
+        return as_shown(super().format_usage())
+
+    def format_help(self) -> str:
+        return as_shown(super().format_help())
+
+    def parsed(self, arguments: Sequence[str], overrides: bool = False) -> argparse.Namespace:
+        """Both spellings of an option, wherever they stand among the paths.
+
+        Args:
+            overrides: whether a `name=value` that is no option may be a configuration's.
+
+        Raises:
+            UserError: an option that is not there, or not as it must be.
+        """
         names = "|".join(a.dest for a in self._actions if a.option_strings and a.dest != "help")
         spelt = [re.sub(rf"^({names})=", r"--\1=", argument) for argument in arguments]
         for argument in spelt:
             name = re.match(r"(\w+)=", argument)
-            if name and not Path(argument).exists():
+            if name and not overrides and not Path(argument).exists():
                 known = names.split("|")
                 raise UserError(f"no option {name[1]!r}{did_you_mean(name[1], known)}\n  options: {', '.join(known)}")
         return self.parse_intermixed_args(spelt)
+
+
+def as_shown(text: str) -> str:
+    """`--name VALUE` as `name=VALUE`, what stands behind it where it stood; flags stay."""
+    return re.sub(r"--(?!help|\w+-)(\w+) ?(?:(\S+  +))?", lambda m: f"{m[1]}={m[2] + '  ' if m[2] else ''}", text)

@@ -45,7 +45,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     console = Path(sys.argv[0]).name != "train.py"
     asked = bool(arguments) and arguments[-1] in ("--help", "-h") and len(arguments) <= 2
-    if console and (not arguments or (asked and arguments[0] != "train")):
+    if console and (not arguments or (asked and arguments[0] not in WITH_HELP)):
         print(f"{USAGE}\n       relformer train --help                what can be configured")
         return
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "train"
@@ -256,6 +256,8 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "encodings": encodings,
 }
 
+WITH_HELP = {"train", "compare", "published", "figure", "probe"}
+"""Commands that print a help of their own."""
 RUN_MODELS = {"train", "evaluate", "translate", "export", "probe", "benchmark"}
 
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # our messages for configuration, full tracebacks for faults

@@ -36,7 +36,7 @@ def probe_command(arguments: list[str]) -> list[OrderEffect]:
     parser.add_argument("--distances", default="1,2,4,8", help="between the two tokens that are swapped")
     parser.add_argument("--trust-checkpoint", action="store_true")
     parser.add_argument("overrides", nargs="*", help="data.KEY=VALUE and the like, as for evaluate")
-    options = parser.parsed(arguments)
+    options = parser.parsed(arguments, overrides=True)
     distances = whole_numbers(options.distances)
     if options.examples < 1:
         raise OptionError("examples", options.examples, "must be at least 1")

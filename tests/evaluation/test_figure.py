@@ -76,7 +76,7 @@ def test_the_scatters_show_every_seed(runs: Path) -> None:
         (["out=a.gif"], r"must end in \.pdf, \.svg, \.png"),
         (["out=a.pdf", "width=-3"], "width='-3' is not one of column, page"),
         (["out=a.pdf", "cost=watts"], "no cost 'watts' that all runs have; there is: parameters"),
-        ([], "required: --out"),
+        ([], "required: out="),
     ],
 )
 def test_what_can_not_be_drawn_is_said(runs: Path, arguments: list[str], text: str) -> None:

@@ -101,6 +101,9 @@ class SweepOptions:
 def register_schemas() -> None:
     """Store the schema of everything registered: call after plugins are loaded, before composing."""
     store = ConfigStore.instance()
+    # Hydra copies all of it whenever it composes or lists a group, half of the time of both; what it then loads from it
+    # is copied once more, so that one store does.
+    vars(store)["__deepcopy__"] = lambda memo: store
     for group, registry, common in (("encoding", encodings, SlotOptions), ("data", tasks, DataOptions)):
         for name in registry:
             try:

@@ -40,7 +40,7 @@ def test_a_fault_ends_in_a_message_and_leaves_nothing(
         (["train", "encoding"], "error: no command 'encoding'"),
         (["evaluate"], "error: evaluate needs a run: relformer evaluate"),
         (["evaluate", "data.seed=1"], "error: evaluate needs a run: relformer evaluate"),
-        (["evaluate", "nowhere"], "nowhere is not a run: it has no checkpoints/last.ckpt"),
+        (["evaluate", "nowhere"], "nowhere does not exist; name a run's folder"),
         (["compare"], "error: compare needs runs"),
         (["compare", "."], "error: no finished run (metrics.json) below .; is training done?"),
     ],

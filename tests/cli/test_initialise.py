@@ -61,7 +61,7 @@ def test_an_exported_folder_and_steps_that_start_at_zero(trained: tuple[Path, En
 
 
 def test_what_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="nowhere is not a run"):
+    with pytest.raises(UserError, match="nowhere does not exist"):
         open_origin(str(tmp_path / "nowhere"))
     monkeypatch.setitem(sys.modules, "relformer.hf", None)
     with pytest.raises(UserError, match="init_from=hf:google-t5/t5-small needs relformer's extra hf"):

@@ -66,7 +66,4 @@ def bias_figure(runs: Sequence[Path], stack: str | None, width: float) -> Figure
         rule = f"(layers, heads, L, L): {shapes[0]} and {shapes[1]}"
         raise UserError(f"the maps of {' and '.join(map(str, runs))} have other shapes {rule}; they have no difference")
     difference = pair[0] - pair[1]
-    figure = draw_heatmap(difference, max(LEAST, float(np.nanmax(np.abs(difference)))), title)
-    height = figure.get_figheight() * width / figure.get_figwidth()
-    figure.set_size_inches(width, max(height, 1.5))
-    return figure
+    return draw_heatmap(difference, max(LEAST, float(np.nanmax(np.abs(difference)))), title, width)

@@ -22,6 +22,8 @@ GAP_VALUE = 50
 GAP = 4
 MAP_PIXELS = 128
 ROW_HEADS = 6
+MARGIN = 1.1
+"""Inches of a figure's width for labels and the colour bar."""
 
 
 def toeplitz_maps(table: NDArray[np.floating]) -> Maps:
@@ -78,17 +80,20 @@ def caption(maps: Maps, limit: float, step: int) -> str:
     return f"{text}, {100 * beyond:.2g} % of cells beyond the scale" if beyond else text
 
 
-def draw_heatmap(maps: Maps, limit: float, title: str) -> Figure:
+def draw_heatmap(maps: Maps, limit: float, title: str, width: float | None = None) -> Figure:
     """Labelled figure of maps (rows, heads, L, L) in nats: one panel a head, one row a layer, one colour bar.
 
-    A single layer with more than 6 heads is spread over two rows of panels so that they stay readable.
+    A single layer with more than 6 heads is spread over two rows of panels so that they stay readable. With `width`, in
+    inches, the panels are as large as that leaves, and the lettering with them.
     The colour bar gets pointed ends when cells lie beyond the scale. Same errors as ``heatmap_grid``.
     """
     _check(maps, limit)
     rows, heads, length, _ = maps.shape
     panel_rows, columns = (2, -(-heads // 2)) if rows == 1 and heads > ROW_HEADS else (rows, heads)
-    side = 1.7 if columns <= 4 else 1.3
-    figure = Figure(figsize=(side * columns + 1.6, (side + 0.2) * panel_rows + 0.8), layout="compressed")
+    width = width or (1.7 if columns <= 4 else 1.3) * columns + MARGIN
+    side = max(0.2, (width - MARGIN) / columns)
+    size = 9 if side > 1 else 7
+    figure = Figure(figsize=(width, (side + 0.1) * panel_rows + 0.6), layout="compressed")
     FigureCanvasAgg(figure)
     axes = figure.subplots(panel_rows, columns, squeeze=False, sharex=True, sharey=True)
     colours = colormaps[COLOURS].with_extremes(bad=(NO_VALUE / 255,) * 3)
@@ -101,14 +106,18 @@ def draw_heatmap(maps: Maps, limit: float, title: str) -> Figure:
         image = axis.imshow(maps[row, head], cmap=colours, vmin=-limit, vmax=limit, interpolation="nearest")
         axis.set_xticks([0, length - 1] if length > 1 else [0])
         axis.set_yticks([0, length - 1] if length > 1 else [0])
-        axis.tick_params(labelsize=8)
-        axis.set_title(f"head {head + 1}" if rows == 1 else f"layer {row + 1}, head {head + 1}", fontsize=9)
+        axis.tick_params(labelsize=size - 1)
+        if row == 0:
+            axis.set_title(f"head {head + 1}", fontsize=size)
+        if rows > 1 and head == 0:
+            axis.set_ylabel(f"layer {row + 1}", fontsize=size)
     ends = "both" if np.any(np.abs(maps) > limit) else "neither"
     bar = figure.colorbar(image, ax=axes, extend=ends, shrink=0.9, aspect=14 * panel_rows, pad=0.02)
-    bar.set_label("attention bias (nats)")
-    figure.suptitle(title, fontsize=11)
-    figure.supxlabel("key position j", fontsize=10)
-    figure.supylabel("query position i", fontsize=10)
+    bar.ax.tick_params(labelsize=size - 1)
+    bar.set_label("nats", fontsize=size)
+    figure.suptitle(title, fontsize=size + 1)
+    figure.supxlabel("key position j", fontsize=size)
+    figure.supylabel("query position i", fontsize=size)
     return figure
 
 

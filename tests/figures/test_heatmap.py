@@ -83,13 +83,21 @@ def test_figure_labels_and_files(tmp_path: Path) -> None:
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles == [f"head {head}" for head in range(1, 9)]
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("key position j", "query position i")
-    assert figure.axes[-1].get_ylabel() == "attention bias (nats)"
+    assert figure.axes[-1].get_ylabel() == "nats"
     assert all(axis.images[0].get_clim() == (-2.0, 2.0) for axis in figure.axes[:8])
     save_png(figure, tmp_path / "new" / "figure.png")
     image = heatmap_grid(np.zeros((1, 2, 4, 4)), 1.0)
     save_png(image, tmp_path / "grid.png")
     assert np.array_equal((imread(tmp_path / "grid.png")[..., :3] * 255).round().astype(np.uint8), image)
     assert sorted(p.name for p in tmp_path.rglob("*.*")) == ["figure.png", "grid.png"]
+
+
+def test_a_narrow_figure_keeps_its_width_and_names_rows_and_columns_once() -> None:
+    figure = draw_heatmap(np.zeros((2, 4, 5, 5)), 1.0, "bias", 3.35)
+    assert figure.get_figwidth() == 3.35
+    panels = figure.axes[:8]
+    assert [axis.get_title() for axis in panels] == [f"head {head}" for head in range(1, 5)] + [""] * 4
+    assert [axis.get_ylabel() for axis in panels] == ["layer 1", "", "", "", "layer 2", "", "", ""]
 
 
 def test_failed_write_keeps_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from relformer.errors import UserError
 from relformer.faults import VARIABLE, arm
 from relformer.files import FULL
 from relformer.processes import end_with_launcher
+from relformer.registry import did_you_mean
 from relformer.training.signals import ending_at_once, signals
 
 USAGE = """usage: relformer [train] [overrides]        train: encoding=alibi data=reverse seed=1 (see conf/)
@@ -51,7 +52,7 @@ def main() -> None:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "train"
     rest = arguments[1:] if arguments and arguments[0] == command else arguments
     if rest and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")) and command == "train":
-        fail(f"no command {rest[0]!r}\n{USAGE}")
+        fail(f"no command {rest[0]!r}{did_you_mean(rest[0], COMMANDS)}\n{USAGE}")
     if command in RUN_MODELS:
         flush_denormals()
     try:

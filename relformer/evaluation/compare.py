@@ -50,7 +50,8 @@ def compare_runs(
 
     Args:
         paths: run directories, or folders that hold some.
-        baseline: the label of a group, as the tables print it; None takes the group whose runs are oldest.
+        baseline: the label of a group, as the tables print it, or a part that no other has; None takes the group whose
+            runs are oldest.
         test: `paired` flips signs within pairs of one seed, `unpaired` deals runs to groups anew, `auto` chooses by the
             number of seeds alone.
         csv, latex, html: files to write.
@@ -102,13 +103,16 @@ def score(group: Group, columns: Sequence[tuple[str, str]]) -> float:
 
 
 def chosen(baseline: str | None, labels: Sequence[str]) -> int:
-    """The place of the baseline.
+    """The place of the baseline, by its label or a part of it that no other has.
 
     Raises:
         UserError: no group has this label.
     """
     if baseline is None:
         return 0
+    partly = [place for place, label in enumerate(labels) if baseline in label.split(", ")]
+    if baseline not in labels and len(partly) == 1:
+        return partly[0]
     if baseline not in labels:
         near = did_you_mean(baseline, labels)
         raise UserError(f"no group of runs is called {baseline!r}{near}\n  groups: {'; '.join(labels)}")

@@ -35,7 +35,7 @@ def test_a_fault_ends_in_a_message_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["encode"], "error: no command 'encode'\nusage: relformer [train] [overrides]"),
+        (["encode"], "error: no command 'encode'; did you mean 'encodings'?\nusage: relformer [train] [overrides]"),
         (["train", "encoding=alibbi"], "error: no encoding 'alibbi'; did you mean 'alibi'?"),
         (["train", "encoding"], "error: no command 'encoding'"),
         (["evaluate"], "error: evaluate needs a run: relformer evaluate"),

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from relformer.errors import UserError
-from relformer.evaluation.compare import compare_command, compare_runs, compared
+from relformer.evaluation.compare import chosen, compare_command, compare_runs, compared
 from relformer.evaluation.differences import read_outcomes
 from relformer.evaluation.statistics import interval_over_seeds, mcnemar
 from relformer.evaluation.tables import spread
@@ -315,6 +315,13 @@ def test_a_foreign_metrics_file_blocks_no_other(tmp_path: Path, capsys: pytest.C
     assert all(f"{name}/metrics.json is left out" in said for name in ("broken", "foreign", "list"))
     with pytest.raises(UserError, match=r"no metrics\.json of a run"):
         compare_runs([str(tmp_path / "foreign")])
+
+
+def test_a_part_of_a_label_names_the_baseline_where_no_other_has_it() -> None:
+    labels = ["model.width=64, t5", "model.width=64, alibi", "model.width=32, alibi"]
+    assert chosen("t5", labels) == 0 and chosen("model.width=32", labels) == 2 and chosen(labels[1], labels) == 1
+    with pytest.raises(UserError, match="no group of runs is called 'alibi'"):
+        chosen("alibi", labels)
 
 
 def test_a_misspelt_option_is_no_path(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ def text_scores(
     from sacrebleu import BLEU, CHRF, TER
 
     found: dict[str, Any] = {}
-    for name, metric in zip(METRICS, (BLEU(tokenize=tokenize), CHRF(), TER()), strict=True):
+    bleu = BLEU(tokenize=tokenize, force=tokenize == "none")  # which it takes for forgotten, otherwise
+    for name, metric in zip(METRICS, (bleu, CHRF(), TER()), strict=True):
         lines, resampled = (list(hypotheses), [list(references)]), bootstrap > 0
         try:
             score = metric.corpus_score(*lines, n_bootstrap=bootstrap or 1)

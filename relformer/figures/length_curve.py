@@ -154,6 +154,12 @@ def _label_buckets(axis: Axes, curves: list[Curve], size: int, width: float) -> 
     axis.set_xticks(ticks, [names[x] for x in ticks], fontsize=size)
 
 
+def legend_columns(labels: list[str], size: int, width: float) -> int:
+    """How many labels of so many points stand side by side below a figure of so many inches: four, or what fits."""
+    entry = size * (0.6 * max(map(len, labels)) + 5)  # letters, and the line with the space around it
+    return max(1, min(4 if width > NARROW else 2, len(labels), int(72 * width / entry)))
+
+
 def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve], size: int, width: float) -> None:
     """Legend below the axes, where no curve can run through it, with a grey entry when grey points are there."""
     handles = [line for line in axis.get_lines() if not str(line.get_label()).startswith("_")]
@@ -162,5 +168,5 @@ def _draw_legend(figure: Figure, axis: Axes, curves: list[Curve], size: int, wid
             Line2D([], [], color=FEW_COLOUR, marker="o", linestyle="none", label=f"fewer than {FEW} examples")
         )
     if handles:
-        columns = min(4 if width > NARROW else 2, len(handles))
+        columns = legend_columns([str(handle.get_label()) for handle in handles], size, width)
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from relformer.figures.length_curve import MARKERS, NARROW, PALETTE, text_size
+from relformer.figures.length_curve import MARKERS, PALETTE, legend_columns, text_size
 
 Interval = tuple[float, float]
 
@@ -63,7 +63,7 @@ def draw_scatter(
     axis.set_axisbelow(True)
     axis.margins(0.08)
     handles, labels = axis.get_legend_handles_labels()
-    columns = min(4 if width > NARROW else 2, max(1, len(handles)))
+    columns = legend_columns(labels, small, width) if labels else 1
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=small)
     return figure
 

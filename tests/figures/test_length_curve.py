@@ -89,3 +89,13 @@ def test_empty_bucket_and_no_curve_can_be_drawn() -> None:
 def test_lists_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="one entry a bucket"):
         replace(CURVE, n=[1])
+
+
+@pytest.mark.parametrize("width", [3.35, 7.2])
+def test_a_legend_of_long_names_lies_within_the_figure(width: float) -> None:
+    names = [f"26, relative positions, shared layers, {number}" for number in range(5)]
+    curves = [Curve(name, [1.0, 2.0], ["1", "2"], [0.5] * 2, [0.4] * 2, [0.6] * 2, [200] * 2) for name in names]
+    figure = draw_length_curve(curves, "", 2, width=width)
+    figure.draw_without_rendering()
+    extent = figure.legends[0].get_window_extent()
+    assert extent.x0 >= 0 and extent.x1 <= figure.bbox.width

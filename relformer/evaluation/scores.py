@@ -31,7 +31,7 @@ def text_scores(
     from sacrebleu import BLEU, CHRF, TER
 
     found: dict[str, Any] = {}
-    bleu = BLEU(tokenize=tokenize, force=tokenize == "none")  # which it takes for forgotten, otherwise
+    bleu = BLEU(tokenize=tokenize, force=tokenize == "none")  # forced: no warning of tokens that are meant
     for name, metric in zip(METRICS, (bleu, CHRF(), TER()), strict=True):
         lines, resampled = (list(hypotheses), [list(references)]), bootstrap > 0
         try:

@@ -14,7 +14,7 @@ from relformer.data.batching import Frame
 from relformer.data.encoded import Corpus, EncodedSet, chained, generator
 from relformer.data.mixing import Mixture
 from relformer.data.planning import ByNumber, ByTokens, Order
-from relformer.data.task import Source
+from relformer.data.task import BEYOND, Source
 from relformer.data.vocabulary import Coder
 from relformer.errors import OptionError, UserError
 from relformer.registry import tasks
@@ -165,7 +165,7 @@ def split_by_length(corpus: Corpus, longest: int, seed: int) -> Corpus:
     Raises:
         OptionError: the corpus has longer sets of its own, nothing is longer, or all of a corpus that is mixed.
     """
-    if taken := [name for name in corpus.sets if name.endswith(("_longer", "_ood"))]:
+    if taken := [name for name in corpus.sets if name.endswith(BEYOND)]:
         rule = f"is for sets of one distribution, but this task has {', '.join(taken)} already; leave it null"
         raise OptionError("split_by_length", longest, rule, "data")
     parted = {name: each for name, each in corpus.sets.items() if name in ("train", "val_iid", "test_iid")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,13 @@ from relformer.data.encoded import Corpus, EncodedSet, Side
 from relformer.data.vocabulary import Coder, Vocabulary
 
 Example = tuple[tuple[str, ...], tuple[str, ...]]
+BEYOND = ("_longer", "_ood")
+"""How the names of sets beyond the trained distribution end."""
+
+
+def any_beyond(names: Iterable[str]) -> bool:
+    """Whether one of the sets lies beyond the trained distribution."""
+    return any(name.endswith(BEYOND) for name in names)
 
 
 @dataclass

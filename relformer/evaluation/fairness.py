@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relformer.data.task import any_beyond
 from relformer.evaluation.groups import Group
 from relformer.evaluation.report import FEW, LEARNED
 
@@ -35,8 +36,7 @@ def faults(group: Group) -> Iterator[tuple[str, bool]]:
         seeds = f"{len(group.runs)} seed{'s' * (len(group.runs) > 1)}"
         yield f"{seeds}; fewer than {SEEDS} can't separate two encodings", False
     iid = group.values("test_iid")
-    beyond = any(name.endswith(("_longer", "_ood")) for name in group.sets())
-    if beyond and (weak := [value for value in iid if value < LEARNED]):
+    if any_beyond(group.sets()) and (weak := [value for value in iid if value < LEARNED]):
         text = f"{len(weak)} of {len(iid)} runs are below {LEARNED} in distribution: beyond-length not interpretable"
         yield text, False
     planned = group.config.get("max_steps")

@@ -12,6 +12,7 @@ from rich.table import Table
 from torch import Tensor
 
 from relformer.data.encoded import Corpus, Side
+from relformer.data.task import any_beyond
 from relformer.evaluation.generation import Output, texts_of
 from relformer.evaluation.outcomes import COLUMNS
 from relformer.evaluation.scores import METRICS
@@ -67,8 +68,7 @@ def cells(figures: Mapping[str, Any]) -> list[str]:
 def caution(rows: Rows) -> str | None:
     """A sentence where the run has not learned its own distribution, so that longer results mean nothing."""
     iid = next((summarise(r) for name, r in rows.items() if name == "test_iid"), None)
-    beyond = any(name.endswith(("_longer", "_ood")) for name in rows)
-    if iid is None or not beyond or iid["exact_match"] >= LEARNED:
+    if iid is None or not any_beyond(rows) or iid["exact_match"] >= LEARNED:
         return None
     return (
         f"in-distribution exact match is {iid['exact_match']:.3f} < {LEARNED}: "

@@ -43,7 +43,7 @@ def by_number(rows: Sequence[Found]) -> Figure:
     """Our figure against how much a head learns of distance."""
     points = []
     for row, group in rows:
-        values = [row.measured(run) for run in group.runs.values()]
+        values = group.values(row.set, row.figure)
         points.append(Points(row.name, [math.log2(1 + (row.x or 0))] * len(values), values, None, within_scale(values)))
     figure = f"{rows[0][0].set}, {spoken(rows[0][0].figure)}"
     return draw_scatter(points, "log2(1 + learned numbers a head)", figure)

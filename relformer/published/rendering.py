@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from relformer.evaluation.groups import Group
+from relformer.evaluation.tables import digits
 from relformer.published.findings import finding_lines
 from relformer.published.rows import Row
 from relformer.published.tables import Table
@@ -40,7 +41,7 @@ def cells(row: Row, group: Group) -> list[str]:
     command = f"`{row.command}`"
     if not group.runs:
         return [row.name, published, "not run", *[""] * (len(HEAD) - 4), command]
-    values = [row.measured(run) for run in group.runs.values()]
+    values = group.values(row.set, row.figure)
     inside = group.values("test_iid")
     steps = {run["checkpoints"][run["checkpoint"]]["step"] for run in group.runs.values()}
     return [
@@ -86,7 +87,7 @@ def pooled(group: Group, name: str, lengths: list[int]) -> Iterator[tuple[int, i
 
 
 def shown(row: Row, value: float) -> str:
-    return f"{value:.2f}" if row.of_text else f"{value:.3f}"
+    return f"{value:.{digits(row.figure)}f}"
 
 
 def spread(row: Row, values: list[float]) -> str:

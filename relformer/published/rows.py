@@ -12,14 +12,16 @@ from omegaconf import DictConfig
 
 from relformer.config import SLOTS, compose, slots_chosen
 from relformer.evaluation.groups import Group, flatten
+from relformer.evaluation.scores import PERCENT
 from relformer.figures.length_curve import Curve
 from relformer.training.resume import run_parts
 
 CURVES = Path(__file__).with_name("curves")
-ELSEWHERE = ("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "eval.", "decoding.")
+ELSEWHERE = (
+    *("seed", "data.path", "data.workers", "data.eval_batch_size", "attention.", "decoding."),
+    *("eval.every", "eval.generate", "eval.checkpoint"),
+)
 """Parts of a run's configuration that change no weight and no exact match, and the seed."""
-TEXT = ("eval.bleu_tokenize",)
-"""What of them changes a figure all the same."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,7 @@ class Row:
 
     @property
     def of_text(self) -> bool:
-        return self.figure == "bleu"
-
-    def measured(self, run: dict[str, Any]) -> float:
-        """Our figure, of the checkpoint that the run reports."""
-        if self.of_text:
-            return float(run["generated"][self.set]["bleu"]["score"])
-        return float(run["checkpoints"][run["checkpoint"]][self.set][self.figure])
+        return self.figure in PERCENT
 
 
 def rows_of(table: dict[str, Any]) -> Iterator[Row]:
@@ -96,7 +92,7 @@ def group_of(row: Row, groups: Iterable[Group]) -> Group:
 
 def described(parts: dict[str, Any]) -> dict[str, Any]:
     """What decides a run's result, by dotted key."""
-    return {key: value for key, value in flatten(parts) if key in TEXT or not key.startswith(ELSEWHERE)}
+    return {key: value for key, value in flatten(parts) if not key.startswith(ELSEWHERE)}
 
 
 def same(wanted: dict[str, Any], stored: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from relformer.data.task import any_beyond
 from relformer.errors import UserError
 from relformer.evaluation.report import LEARNED
 from relformer.evaluation.scores import PERCENT
@@ -101,8 +102,7 @@ def cost(run: Run) -> dict[str, Any]:
 def warning(run: Run) -> str | None:
     """Where the run has not learned its own distribution, and is tested beyond it."""
     found = run.headline.get("test_iid")
-    beyond = any(name.endswith(("_longer", "_ood")) for name in run.headline)
-    if run.metrics is None or found is None or not beyond or found["exact_match"] >= LEARNED:
+    if run.metrics is None or found is None or not any_beyond(run.headline) or found["exact_match"] >= LEARNED:
         return None
     return f"in-distribution exact match {found['exact_match']:.3f} < {LEARNED}: beyond-length results mean nothing"
 

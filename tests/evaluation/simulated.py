@@ -86,3 +86,8 @@ def write_numbers(
     path.write_text(json.dumps(run))
     os.utime(path, (1e9 - age, 1e9 - age))
     return path
+
+
+def warned(text: str, about: str) -> list[str]:
+    """The warnings of a printed comparison about a group, or about all."""
+    return [line for line in text.splitlines() if line.startswith(f"{about}: ")]

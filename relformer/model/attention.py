@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from relformer.attention import attend
 from relformer.attention.call import Call
-from relformer.encodings.parameters import Law, normal
+from relformer.encodings.parameters import Law, normal, uniform
 from relformer.model.cache import Memory
 from relformer.model.layers import Linear
 from relformer.model.options import ModelOptions
@@ -78,9 +78,14 @@ class Attention(nn.Module):
 
 
 def projection_laws(options: ModelOptions) -> dict[str, Law | None]:
-    """Xavier uniform, or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5) for keys and
-    values, N(0, (H D)^-0.5) for the output."""
+    """Xavier uniform; Xavier uniform with queries, keys and values drawn as one matrix (`xavier_packed`: smaller by
+    sqrt(2) where heads fill the width); or T5's, made for an unscaled q·k: N(0, (E D)^-0.5) for queries, N(0, E^-0.5)
+    for keys and values, N(0, (H D)^-0.5) for the output."""
+    width, inner = options.width, options.inner_width
     if options.attention_init == "xavier":
         return dict.fromkeys(("query", "key", "value", "out"))
-    query, rest = normal((options.width * options.head_size) ** -0.5), normal(options.width**-0.5)
-    return {"query": query, "key": rest, "value": rest, "out": normal(options.inner_width**-0.5)}
+    if options.attention_init == "xavier_packed":
+        packed = uniform((6 / (width + 3 * inner)) ** 0.5)
+        return {"query": packed, "key": packed, "value": packed, "out": None}
+    rest = normal(width**-0.5)
+    return {"query": normal((width * options.head_size) ** -0.5), "key": rest, "value": rest, "out": normal(inner**-0.5)}

@@ -34,7 +34,9 @@ class ModelOptions:
     one: `inputs` the first two (T5 1.1), `decoder` the last two. `embedding_scale`: sqrt(width) on the embeddings as
     they enter (Vaswani et al.), its inverse on what the output layer reads (T5), or neither (BART). `embedding_norm`: a
     norm where they enter, behind absolute positions (BART). `output_bias`: fixed biases of the logits, 0 in a new model
-    (Marian, BART).
+    (Marian, BART). `attention_init`: the law of the projections of attention; `xavier_packed` draws queries, keys and
+    values as one matrix (fairseq, PyTorch's MultiheadAttention), smaller than `xavier` does by sqrt(2): with
+    `norm=post` deep or narrow stacks may need it, or attention stays even.
     """
 
     width: int = 64
@@ -57,7 +59,7 @@ class ModelOptions:
     output_bias: bool = False
     attention_bias: Literal["none", "qk", "qkv", "all"] = "none"
     feedforward_bias: bool = True
-    attention_init: Literal["xavier", "t5"] = "xavier"
+    attention_init: Literal["xavier", "xavier_packed", "t5"] = "xavier"
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():

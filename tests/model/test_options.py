@@ -39,7 +39,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"output_bias": True, "tie": "none"},
     {"head_dim": 5},
     *({"attention_bias": b} for b in ("qk", "qkv", "all")),
-    {"attention_init": "t5"},
+    *({"attention_init": a} for a in ("xavier_packed", "t5")),
     {"encoder_layers": 1, "decoder_layers": 3},
     {"encoder_layers": 2, "decoder_layers": 3, "share_layers": True},
     {"width": 12, "heads": 1},
@@ -158,10 +158,13 @@ def test_attention_starts() -> None:
     sizes = {"width": 64, "heads": 4}
     xavier = build("none", model=sizes).encoder.layers[0].attention
     t5 = build("none", model=sizes | {"attention_init": "t5"}).encoder.layers[0].attention
+    packed = build("none", model=sizes | {"attention_init": "xavier_packed"}).encoder.layers[0].attention
     bound = (6 / 128) ** 0.5
     for part in ("query", "key", "value", "out"):
         weight = getattr(xavier, part).weight
         assert 0.99 * bound < weight.abs().max() <= bound
+        smaller = 1.0 if part == "out" else 2**-0.5
+        assert 0.99 < getattr(packed, part).weight.abs().max() / (bound * smaller) <= 1
         expected = (64 * 16) ** -0.5 if part == "query" else 64**-0.5
         assert float(getattr(t5, part).weight.detach().std()) == pytest.approx(expected, rel=0.05)
 

@@ -156,17 +156,29 @@ def test_attention_bias(choice: str, biased: str) -> None:
 
 def test_attention_starts() -> None:
     sizes = {"width": 64, "heads": 4}
-    xavier = build("none", model=sizes).encoder.layers[0].attention
-    t5 = build("none", model=sizes | {"attention_init": "t5"}).encoder.layers[0].attention
-    packed = build("none", model=sizes | {"attention_init": "xavier_packed"}).encoder.layers[0].attention
+    start = {
+        law: build("none", model=sizes | {"attention_init": law}).encoder.layers[0].attention
+        for law in ("xavier", "xavier_packed", "t5")
+    }
+    theirs = nn.MultiheadAttention(64, 4)
     bound = (6 / 128) ** 0.5
     for part in ("query", "key", "value", "out"):
-        weight = getattr(xavier, part).weight
-        assert 0.99 * bound < weight.abs().max() <= bound
-        smaller = 1.0 if part == "out" else 2**-0.5
-        assert 0.99 < getattr(packed, part).weight.abs().max() / (bound * smaller) <= 1
+        most = {law: float(getattr(attention, part).weight.detach().abs().max()) for law, attention in start.items()}
+        assert 0.99 * bound < most["xavier"] <= bound
+        packed = bound if part == "out" else float(theirs.in_proj_weight.detach().abs().max())
+        assert most["xavier_packed"] == pytest.approx(packed, rel=0.01)
         expected = (64 * 16) ** -0.5 if part == "query" else 64**-0.5
-        assert float(getattr(t5, part).weight.detach().std()) == pytest.approx(expected, rel=0.05)
+        assert float(getattr(start["t5"], part).weight.detach().std()) == pytest.approx(expected, rel=0.05)
+
+
+@torch.no_grad()
+def test_packed_projections_keep_positions_of_a_post_norm_encoder_apart() -> None:
+    def alike(law: str) -> float:
+        sizes = {"width": 128, "heads": 4, "encoder_layers": 6, "norm": "post", "attention_init": law}
+        x = F.normalize(build("sinusoidal", model=sizes).encode(torch.arange(3, 11)[None]).states[0], dim=-1)
+        return float((x @ x.T).fill_diagonal_(0).sum() / (8 * 7))
+
+    assert alike("xavier_packed") < alike("xavier") - 0.05
 
 
 @pytest.mark.parametrize("kind", ["dropout", "attention_dropout", "feedforward_dropout"])

@@ -77,5 +77,5 @@ def of_test(found: Difference | None, baseline: str) -> dict[str, object]:
         "p_least": found.test.least,
         "p_holm": found.p_holm,
         **over,
-        "mcnemar_mid_p": " ".join(f"{s}:{t.p_mid:.4g}" for s, t in sentences.mcnemar.items()) if sentences else "",
+        "p_by_seed": " ".join(f"{seed}:{p:.4g}" for seed, p in sentences.p_by_seed.items()) if sentences else "",
     }

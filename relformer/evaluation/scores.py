@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from relformer.errors import UserError
 
 METRICS = ("bleu", "chrf", "ter")
@@ -51,3 +54,25 @@ def scores_of(run: Mapping[str, Any], name: str) -> dict[str, float]:
     """BLEU, chrF and TER of a set in a run's `metrics.json`, where its text was decoded whole."""
     found = run.get("generated", {}).get(name, {})
     return {metric: float(found[metric]["score"]) for metric in METRICS if metric in found}
+
+
+def bleu_counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> NDArray[np.float64]:
+    """What BLEU of a set is computed from, (sentences, 10): n-grams found and written of 1 to 4, both lengths."""
+    from sacrebleu import BLEU
+
+    metric = BLEU(tokenize=tokenize, force=True)
+    rows = (metric.corpus_score([one], [[other]]) for one, other in zip(hypotheses, references, strict=True))
+    return np.array([[*row.counts, *row.totals, row.sys_len, row.ref_len] for row in rows], dtype=np.float64)
+
+
+def bleu_of(counts: NDArray[np.float64]) -> float:
+    """BLEU of the sum (10,) of `bleu_counts` over a set."""
+    from sacrebleu import BLEU
+
+    whole = [int(count) for count in counts]
+    return float(BLEU.compute_bleu(whole[:4], whole[4:8], *whole[8:], smooth_method="exp").score)
+
+
+def tokenizer_of(signature: str) -> str:
+    """`13a` of nrefs:1|case:mixed|eff:no|tok:13a|..."""
+    return dict(part.split(":", 1) for part in signature.split("|"))["tok"]

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 PERMUTATIONS = 10_000
 """More arrangements than these are not all counted but drawn."""
 RESAMPLES = 10_000
+SCORED_RESAMPLES = 1000
+"""Of a score that is no mean over sentences and must be computed of each, as many as sacreBLEU draws."""
 DRAWN_SEED = 0
 
 Floats = NDArray[np.float64]
@@ -120,6 +122,38 @@ def bootstrap_over_sentences(differences: Floats) -> tuple[float, float]:
     drawn = np.random.default_rng(DRAWN_SEED).multinomial(n, counts / n, size=RESAMPLES) @ values / n
     low, high = np.quantile(drawn, (0.025, 0.975))
     return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class PairedBootstrap:
+    """A difference of scores, the mean over pairs of models, its 95 % percentile interval over other sentences, and the
+    two-sided p of each pair."""
+
+    mean: float
+    low: float
+    high: float
+    p: list[float]
+
+
+def bootstrap_of_scores(ours: Floats, theirs: Floats, score: Callable[[Floats], float]) -> PairedBootstrap:
+    """Pairs of models by a score of a set's sums, such as BLEU's counts (Koehn 2004, "Statistical significance tests
+    for machine translation evaluation"), seeded. The p is of both tails, about twice sacreBLEU's, which is of one.
+
+    Args:
+        ours, theirs: counts (pairs, sentences, K) of the same sentences. All pairs see the same resamples.
+        score: of summed counts (K,).
+    """
+
+    def differences(weights: Floats) -> list[float]:
+        return [score(weights @ one) - score(weights @ other) for one, other in zip(ours, theirs, strict=True)]
+
+    n, generator = ours.shape[1], np.random.default_rng(DRAWN_SEED)
+    observed = np.array(differences(np.ones(n)))
+    drawn = np.array([differences(generator.multinomial(n, np.full(n, 1 / n))) for _ in range(SCORED_RESAMPLES)])
+    low, high = np.quantile(drawn.mean(axis=1), (0.025, 0.975))
+    by_chance = np.abs(drawn - drawn.mean(axis=0)) >= np.abs(observed)  # the law of a difference that is none
+    p = (by_chance.sum(axis=0) + 1) / (SCORED_RESAMPLES + 1)
+    return PairedBootstrap(float(observed.mean()), float(low), float(high), p.tolist())
 
 
 def interval_over_seeds(values: Sequence[float]) -> tuple[float, float] | None:

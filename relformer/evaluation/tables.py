@@ -136,16 +136,19 @@ def sentences_table(comparison: Comparison) -> Table:
     rows = []
     for each in comparison.differences:
         if (found := each.sentences) is not None:
-            interval = bracketed((found.low, found.high))
-            tests = " ".join(f"{seed}: {p_value(test.p_mid)}" for seed, test in found.mcnemar.items())
-            figure = f"{each.set}, {spoken(each.figure)}"
-            rows.append(
-                [comparison.labels[each.group], figure, f"{found.mean:+.3f}", interval, str(found.n), tests or "-"]
+            label, figure, places = (
+                comparison.labels[each.group],
+                f"{each.set}, {spoken(each.figure)}",
+                digits(each.figure),
             )
-    head = ["runs", "figure", f"minus {base}", "interval over sentences", "n", "McNemar's mid-p by seed"]
+            interval = bracketed((found.low, found.high), places)
+            tests = " ".join(f"{seed}: {p_value(p)}" for seed, p in found.p_by_seed.items())
+            rows.append([label, figure, f"{found.mean:+.{places}f}", interval, str(found.n), tests or "-"])
+    head = ["runs", "figure", f"minus {base}", "interval over sentences", "n", "p by seed"]
     note = (
-        "over sentences: of these trained models, whose seeds are held; 95 % paired bootstrap of the mean over seeds. "
-        "It says nothing of other training runs"
+        "over sentences: of these trained models, whose seeds are held; 95 % paired bootstrap of the mean over seeds; "
+        "p of each pair of runs, two-sided: of exact match McNemar's mid-p, of BLEU the paired bootstrap's. It says "
+        "nothing of other training runs"
     )
     return Table(f"Against {base}, over sentences", head, rows, note)
 

@@ -88,4 +88,9 @@ def projection_laws(options: ModelOptions) -> dict[str, Law | None]:
         packed = uniform((6 / (width + 3 * inner)) ** 0.5)
         return {"query": packed, "key": packed, "value": packed, "out": None}
     rest = normal(width**-0.5)
-    return {"query": normal((width * options.head_size) ** -0.5), "key": rest, "value": rest, "out": normal(inner**-0.5)}
+    return {
+        "query": normal((width * options.head_size) ** -0.5),
+        "key": rest,
+        "value": rest,
+        "out": normal(inner**-0.5),
+    }

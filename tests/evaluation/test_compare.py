@@ -2,7 +2,6 @@
 
 import csv
 import html
-import json
 import re
 import shutil
 import subprocess
@@ -14,8 +13,7 @@ from scipy import stats
 
 from relformer.errors import UserError
 from relformer.evaluation.compare import chosen, compare_command, compare_runs, compared
-from relformer.evaluation.differences import read_outcomes
-from relformer.evaluation.statistics import interval_over_seeds, mcnemar
+from relformer.evaluation.statistics import interval_over_seeds
 from relformer.evaluation.tables import spread
 from tests.evaluation.simulated import config, warned, write_groups, write_numbers, write_run
 
@@ -113,34 +111,6 @@ def test_the_p_is_scipys_on_the_stored_figures(tmp_path: Path) -> None:
         assert each.mean == pytest.approx(pairs.mean())
     by_p = sorted(exact, key=lambda each: each.test.p)
     assert by_p[0].p_holm == pytest.approx(3 * by_p[0].test.p)
-
-
-def test_sentences_are_compared_run_by_run(tmp_path: Path) -> None:
-    home = write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6}, seeds=5, each=20)
-    (found,) = (
-        each for each in compared([str(home)]).differences if (each.set, each.figure) == ("test_longer", "exact_match")
-    )
-    assert found.sentences is not None and found.sentences.n == 160
-    for seed, test in found.sentences.mcnemar.items():
-        right = []
-        for encoding in ("alibi", "t5"):
-            lines = map(json.loads, (home / f"{encoding}{seed}" / "examples.jsonl").read_text().splitlines())
-            right.append(np.array([line["exact_match"] == 1 for line in lines if line["set"] == "test_longer"]))
-        assert test == mcnemar(*right)
-    assert found.sentences.low < found.mean < found.sentences.high
-
-
-def test_outcomes_of_other_sentences_are_refused(tmp_path: Path) -> None:
-    home = write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6}, seeds=2, each=3)
-    path = home / "alibi1" / "examples.jsonl"
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join(line.replace('"target_length": 13', '"target_length": 12') for line in lines) + "\n")
-    with pytest.raises(UserError, match="hold other sentences in test_longer"):
-        compared([str(home)])
-    path.write_text("\n".join([*lines[:3], "{}"]) + "\n")
-    read_outcomes.cache_clear()
-    with pytest.raises(UserError, match=r"alibi1/examples\.jsonl:4 is not the outcome of a sentence"):
-        compared([str(home)])
 
 
 def test_the_baseline_is_the_first_run_or_the_one_named(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def bleu_of(counts: NDArray[np.float64]) -> float:
     """BLEU of the sum (10,) of `bleu_counts` over a set."""
     from sacrebleu import BLEU
 
-    whole = [int(count) for count in counts]
-    return float(BLEU.compute_bleu(whole[:4], whole[4:8], *whole[8:], smooth_method="exp").score)
+    *grams, written, expected = (int(count) for count in counts)
+    return float(BLEU.compute_bleu(grams[:4], grams[4:], written, expected, smooth_method="exp").score)
 
 
 def tokenizer_of(signature: str) -> str:

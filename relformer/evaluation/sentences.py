@@ -6,7 +6,7 @@ What a run leaves of each sentence is read: `examples.jsonl` has exact match and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,8 +50,7 @@ def over_sentences(group: Group, base: Group, name: str, figure: str, common: Se
 def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Sequence[int]) -> OverSentences | None:
     pairs = {}
     for seed in common:
-        found = [stored(each, seed, name, "examples.jsonl", outcome) for each in (group, base)]
-        if found[0] is None or found[1] is None:
+        if (found := both(group, base, seed, name, "examples.jsonl", outcome)) is None:
             return None
         ours, theirs = (np.array(rows, dtype=np.float64) for rows in found)
         if not np.array_equal(ours[:, :2], theirs[:, :2]):
@@ -67,21 +66,19 @@ def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Seque
 
 def of_text(group: Group, base: Group, name: str, common: Sequence[int]) -> OverSentences | None:
     """BLEU of the resampled sets of sentences (Koehn 2004); None also where the runs' are of other tokenizers."""
-    ours, theirs = [], []
+    pairs = []
     for seed in common:
-        found = [stored(each, seed, name, "outputs.jsonl", text) for each in (group, base)]
-        if found[0] is None or found[1] is None:
-            return None
         tokenize = {tokenizer_of(each.runs[seed]["generated"][name]["bleu"]["signature"]) for each in (group, base)}
-        if len(tokenize) > 1:
+        found = both(group, base, seed, name, "outputs.jsonl", text)
+        if found is None or len(tokenize) > 1:
             return None
-        references, other = ([reference for _, reference in rows] for rows in found)
+        (ours, references), (theirs, other) = (zip(*rows, strict=True) for rows in found)
         if references != other:
             raise other_sentences(group, base, seed, name, "outputs.jsonl")
-        for side, rows in zip((ours, theirs), found, strict=True):
-            side.append(bleu_counts([output for output, _ in rows], references, *tokenize))
-    drawn = bootstrap_of_scores(np.array(ours), np.array(theirs), bleu_of)
-    return OverSentences(len(ours[0]), drawn.mean, drawn.low, drawn.high, dict(zip(common, drawn.p, strict=True)))
+        pairs.append([bleu_counts(outputs, references, *tokenize) for outputs in (ours, theirs)])
+    counts = np.array(pairs)
+    drawn = bootstrap_of_scores(counts[:, 0], counts[:, 1], bleu_of)
+    return OverSentences(counts.shape[2], drawn.mean, drawn.low, drawn.high, dict(zip(common, drawn.p, strict=True)))
 
 
 def other_sentences(group: Group, base: Group, seed: int, name: str, file: str) -> UserError:
@@ -101,35 +98,32 @@ def text(line: dict[str, Any]) -> tuple[str, str]:
     return str(line["output"]), str(line["reference"])
 
 
-Read = Callable[[dict[str, Any]], tuple[Any, ...]]
+Row = tuple[Any, ...]
+Read = Callable[[dict[str, Any]], Row]
 
 
-def stored(group: Group, seed: int, name: str, file: str, read: Read) -> list[tuple[Any, ...]] | None:
-    """What a run left of a set's sentences, in the set's order; None where there is nothing."""
-    metrics = group.paths.get(seed)
-    path = metrics.parent / file if metrics else None
-    return read_lines(path, read).get(name) if path and path.exists() else None
+def both(group: Group, base: Group, seed: int, name: str, file: str, read: Read) -> tuple[list[Row], list[Row]] | None:
+    """What the runs of a seed left of a set's sentences, in the set's order; None where one has nothing."""
+    paths = [each.paths[seed].parent / file for each in (group, base) if seed in each.paths]
+    found = [read_lines(path, read).get(name) for path in paths if path.exists()]
+    ours, theirs = found if len(found) == 2 else (None, None)
+    return None if ours is None or theirs is None else (ours, theirs)
 
 
 @cache
-def read_lines(path: Path, read: Read) -> dict[str, list[tuple[Any, ...]]]:
+def read_lines(path: Path, read: Read) -> dict[str, list[Row]]:
     """Lines of JSON by `set`, in the order of `index`.
 
     Raises:
         UserError: the line that is not of a sentence.
     """
-    found: dict[str, dict[int, tuple[Any, ...]]] = {}
-    for name, index, row in lines_of(path, read):
-        found.setdefault(name, {})[index] = row
-    return {name: [rows[index] for index in sorted(rows)] for name, rows in found.items()}
-
-
-def lines_of(path: Path, read: Read) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+    found: dict[str, dict[int, Row]] = {}
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 r = json.loads(line)
-                yield r["set"], int(r["index"]), read(r)
+                found.setdefault(r["set"], {})[int(r["index"])] = read(r)
             except (ValueError, KeyError, TypeError) as error:
                 rule = f"is not of a sentence ({type(error).__name__}: {error})"
                 raise UserError(f"{path}:{number} {rule}; move the file away to compare over seeds alone") from None
+    return {name: [rows[index] for index in sorted(rows)] for name, rows in found.items()}

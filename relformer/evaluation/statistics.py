@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,7 @@ def bootstrap_of_scores(ours: Floats, theirs: Floats, score: Callable[[Floats], 
         score: of summed counts (K,).
     """
 
-    def differences(weights: Floats) -> list[float]:
+    def differences(weights: NDArray[Any]) -> list[float]:
         return [score(weights @ one) - score(weights @ other) for one, other in zip(ours, theirs, strict=True)]
 
     n, generator = ours.shape[1], np.random.default_rng(DRAWN_SEED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,3 +47,31 @@ class Arguments(argparse.ArgumentParser):
 def as_shown(text: str) -> str:
     """`--name VALUE` as `name=VALUE`, what stands behind it where it stood; flags stay."""
     return re.sub(r"--(?!help|\w+-)(\w+) ?(?:(\S+  +))?", lambda m: f"{m[1]}={m[2] + '  ' if m[2] else ''}", text)
+
+
+def file_to_write(text: str) -> Path:
+    """An argument's `type`: a file that can be written, known before the work that it is for.
+
+    Raises:
+        argparse.ArgumentTypeError: it is a folder, or can't lie where it is said to.
+    """
+    path = Path(text)
+    if not text or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; name a file in it" if text else "name a file")
+    folder_to_write(str(path.parent))
+    return path
+
+
+def folder_to_write(text: str) -> Path:
+    """An argument's `type`: a folder, there or not, that can be written to.
+
+    Raises:
+        argparse.ArgumentTypeError: it is a file or below one, or may not be written to.
+    """
+    path = Path(text)
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is a file and can't hold others; name a folder")
+    if not os.access(there, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{there} may not be written to; name another place")
+    return path

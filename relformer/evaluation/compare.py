@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from relformer.arguments import Arguments
+from relformer.arguments import Arguments, file_to_write
 from relformer.errors import UserError
 from relformer.evaluation.differences import Choice, against_baseline
 from relformer.evaluation.fairness import warnings_of
@@ -32,7 +32,7 @@ def compare_command(arguments: list[str]) -> Comparison:
     parser.add_argument("--baseline", help="the group that the others are tested against; the oldest unless told")
     parser.add_argument("--test", choices=get_args(Choice), default="auto")
     for kind in ("csv", "latex", "html"):
-        parser.add_argument(f"--{kind}", type=Path, metavar="FILE")
+        parser.add_argument(f"--{kind}", type=file_to_write, metavar="FILE")
     options = vars(parser.parsed(arguments))
     return compare_runs(options.pop("runs"), **options)
 
@@ -59,6 +59,9 @@ def compare_runs(
     Raises:
         UserError: no finished run below the paths, no such baseline, or stored outcomes that are not of one test.
     """
+    files = [path for path in (csv, latex, html) if path is not None]
+    if len({path.resolve() for path in files}) < len(files):
+        raise UserError(f"csv, latex and html need files of their own: {', '.join(map(str, files))}")
     comparison = compared(paths, baseline, test)
     named = comparison.groups, comparison.labels
     tables, warnings = tables_of(comparison), [*warnings_of(*named), *tuning_warnings(*named)]
@@ -81,10 +84,7 @@ def compared(
     paths: Iterable[str], baseline: str | None = None, test: Choice = "auto", tests: bool = True
 ) -> Comparison:
     """The finished runs below the paths, grouped, the best longer result, or BLEU, first, and tested where `tests`."""
-    paths = list(paths)
     groups = group_runs(find_runs(paths))
-    if not groups:
-        raise UserError(f"no metrics.json of a run below {', '.join(paths)}")
     labels = label_groups([group.config for group in groups])
     first = chosen(baseline, labels)
     columns = columns_of(groups)

@@ -9,6 +9,8 @@ from typing import Any
 from relformer.data.task import any_beyond
 from relformer.evaluation.groups import Group
 from relformer.evaluation.report import FEW, LEARNED
+from relformer.evaluation.scores import PERCENT
+from relformer.evaluation.tables import spoken
 
 SEEDS = 5
 """Fewer seeds can't separate anything: 3 against 3 have a smallest two-sided p of .10, 5 against 5 of .008."""
@@ -62,16 +64,33 @@ def faults_between(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[s
     if len({tuple(sorted(group.runs)) for group in groups}) > 1:
         parts = "; ".join(f"{label}: {listed(sorted(g.runs))}" for g, label in zip(groups, labels, strict=True))
         yield f"the groups have other seeds ({parts}): their runs don't pair"
-    signatures = {str(bleu["signature"]) for group in groups for run in group.runs.values() for bleu in bleus(run)}
-    if len(signatures) > 1:
-        yield f"BLEU is scored otherwise in some runs: {' and '.join(sorted(signatures))}"
+    yield from faults_of_text(groups, labels)
     chosen = {str(run["checkpoint"]) for group in groups for run in group.runs.values()}
     if len(chosen) > 1:
         yield f"some runs report checkpoint {' and others '.join(sorted(chosen))}: not the same choice for all"
 
 
-def bleus(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from (figures["bleu"] for figures in run.get("generated", {}).values() if "bleu" in figures)
+def faults_of_text(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[str]:
+    """Scores that some runs lack, or that were computed otherwise."""
+    for metric in PERCENT:
+        signatures: dict[str, dict[str, None]] = {}
+        for group, label in zip(groups, labels, strict=True):
+            for signature in (str(found["signature"]) for run in group.runs.values() for found in scored(run, metric)):
+                signatures.setdefault(signature, {})[label] = None
+        if len(signatures) > 1:
+            parts = "; ".join(f"{', '.join(of)}: {signature}" for signature, of in sorted(signatures.items()))
+            yield f"{spoken(metric)} is not scored alike ({parts})"
+        for name in sorted({name for group in groups for name in group.sets()}):
+            lacking = {
+                label: sorted(g.runs.keys() - g.by_seed(name, metric)) for g, label in zip(groups, labels, strict=True)
+            }
+            if any(lacking.values()) and any(g.values(name, metric) for g in groups):
+                parts = "; ".join(f"{label}, seeds {listed(seeds)}" for label, seeds in lacking.items() if seeds)
+                yield f"no {spoken(metric)} of {name} in some runs ({parts}): means and tests are of the others"
+
+
+def scored(run: Mapping[str, Any], metric: str) -> Iterator[dict[str, Any]]:
+    yield from (figures[metric] for figures in run.get("generated", {}).values() if metric in figures)
 
 
 def listed(seeds: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from relformer.arguments import Arguments
+from relformer.arguments import Arguments, file_to_write
 from relformer.errors import OptionError
 from relformer.evaluation.compare import compared
 from relformer.evaluation.pictures import curve_figure, pareto_figure, scatter_figure
@@ -36,7 +36,7 @@ def figure_command(arguments: list[str]) -> Path:
     parser = Arguments(prog="relformer figure", allow_abbrev=False)
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("runs", nargs="+", help="run directories, or folders that hold some; for bias one run or two")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--out", type=file_to_write, required=True, metavar="FILE")
     parser.add_argument("--width", default="column", help="column, page, or a number of inches")
     parser.add_argument(
         "--figure", choices=("exact_match", "correct_prefix"), help="by default exact_match for a curve"

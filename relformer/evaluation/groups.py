@@ -11,7 +11,7 @@ from typing import Any
 
 from relformer.data.corpus import DataOptions
 from relformer.errors import UserError
-from relformer.evaluation.scores import scores_of
+from relformer.evaluation.scores import PERCENT, scores_of
 from relformer.evaluation.summary import bucket_edges
 
 NOT_CONTENT = set(DataOptions.__dataclass_fields__) - {"seed", "split_by_length"}
@@ -140,22 +140,58 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def group_runs(paths: Iterable[Path]) -> list[Group]:
-    """Groups in the order met; of two runs with one config and one seed the newer counts, and that is said."""
+    """Groups in the order met; of two runs with one config and one seed the newer counts, and that is said.
+
+    Raises:
+        UserError: none of the files is a run's.
+    """
     groups: dict[str, Group] = {}
-    for path in sorted(paths, key=lambda p: p.stat().st_mtime):
+    paths = sorted(paths, key=lambda p: p.stat().st_mtime)
+    for path in paths:
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
-            seed = run["config"]["seed"]
-            dict(run["checkpoints"][run["checkpoint"]])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            print(f"{path} is left out: it is not a run's metrics.json ({type(error).__name__})", file=sys.stderr)
+            check_run(run)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            why = f"{type(error).__name__}: {error}"
+            print(f"{path} is left out: it is not a run's metrics.json ({why})", file=sys.stderr)
             continue
+        seed = run["config"]["seed"]
         config = {key: value for key, value in run["config"].items() if key not in ("seed", "vocabulary")}
         group = groups.setdefault(json.dumps(config, sort_keys=True), Group(config, {}))
         if seed in group.runs:
             print(f"seed {seed} was run twice with one configuration; {path.parent} counts", file=sys.stderr)
         group.runs[seed], group.paths[seed] = run, path
+    if not groups:
+        raise UserError(f"no metrics.json of a run among {', '.join(map(str, paths))}")
     return list(groups.values())
+
+
+def check_run(run: Any) -> None:
+    """What is read of a run's `metrics.json` is there, and its figures are possible ones.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it is not.
+    """
+    if type(seed := run["config"]["seed"]) is not int:
+        raise ValueError(f"config.seed is {seed!r}, which is no integer")
+    for key, of in (("encoding", run["config"]), ("checkpoints", run), ("cost", run)):
+        dict(of[key])
+    reported = run["checkpoints"][run["checkpoint"]]
+    tests = {name: figures for name, figures in reported.items() if name.startswith("test_")}
+    for name, figures in tests.items():
+        for each in (figures, *figures.get("by_length", [])):
+            check_figures(f"{name}, ", each, ("exact_match", "correct_prefix"), 1.0)
+        for each in figures.get("by_length", []):
+            int(each["min_length"]), int(each["n"])
+    for name, scores in run.get("generated", {}).items():
+        found = {metric: scores[metric]["score"] for metric in PERCENT if metric in scores}
+        check_figures(f"{name}, ", found, PERCENT, 100.0)
+
+
+def check_figures(of: str, figures: Mapping[str, Any], names: Iterable[str], most: float) -> None:
+    for name in names:
+        if name in figures and not 0 <= float(figures[name]) <= most + 1e-9:  # not a number fails as well
+            raise ValueError(f"{of}{name} is {figures[name]!r}, which is not in 0 to {most:.0f}")
 
 
 def label_groups(configs: list[dict[str, Any]]) -> list[str]:

@@ -65,17 +65,18 @@ def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Seque
 
 
 def of_text(group: Group, base: Group, name: str, common: Sequence[int]) -> OverSentences | None:
-    """BLEU of the resampled sets of sentences (Koehn 2004); None also where the runs' are of other tokenizers."""
+    """BLEU of the resampled sets of sentences (Koehn 2004); None also where the runs' scores are computed otherwise."""
     pairs = []
     for seed in common:
-        tokenize = {tokenizer_of(each.runs[seed]["generated"][name]["bleu"]["signature"]) for each in (group, base)}
+        signatures = {each.runs[seed]["generated"][name]["bleu"]["signature"] for each in (group, base)}
         found = both(group, base, seed, name, "outputs.jsonl", text)
-        if found is None or len(tokenize) > 1:
+        if found is None or len(signatures) > 1:
             return None
         (ours, references), (theirs, other) = (zip(*rows, strict=True) for rows in found)
         if references != other:
             raise other_sentences(group, base, seed, name, "outputs.jsonl")
-        pairs.append([bleu_counts(outputs, references, *tokenize) for outputs in (ours, theirs)])
+        tokenize = tokenizer_of(*signatures)
+        pairs.append([bleu_counts(outputs, references, tokenize) for outputs in (ours, theirs)])
     counts = np.array(pairs)
     drawn = bootstrap_of_scores(counts[:, 0], counts[:, 1], bleu_of)
     return OverSentences(counts.shape[2], drawn.mean, drawn.low, drawn.high, dict(zip(common, drawn.p, strict=True)))

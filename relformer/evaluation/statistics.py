@@ -47,7 +47,7 @@ def paired_permutation(differences: Sequence[float]) -> PermutationTest:
     n = len(values)
     exact = 2**n <= PERMUTATIONS
     signs = np.array(list(product((1.0, -1.0), repeat=n))) if exact else drawn_signs(n)
-    return tested(signs @ values / n, float(values.mean()), "paired", exact, 2 / 2**n)
+    return tested(signs @ values / n, float(values.mean()), values, "paired", exact, 2 / 2**n)
 
 
 def unpaired_permutation(one: Sequence[float], other: Sequence[float]) -> PermutationTest:
@@ -66,12 +66,12 @@ def unpaired_permutation(one: Sequence[float], other: Sequence[float]) -> Permut
     sums = dealt @ values
     null = sums / n - (values.sum() - sums) / (total - n)
     observed = float(np.mean(one) - np.mean(other))
-    return tested(null, observed, "unpaired", exact, 2 / ways)
+    return tested(null, observed, values, "unpaired", exact, 2 / ways)
 
 
-def tested(null: Floats, observed: float, kind: Kind, exact: bool, least: float) -> PermutationTest:
-    """Twice the smaller tail; sums that differ by rounding alone are ties."""
-    slack = 1e-12 * max(1e-12, float(np.abs(null).max(initial=abs(observed))))
+def tested(null: Floats, observed: float, values: Floats, kind: Kind, exact: bool, least: float) -> PermutationTest:
+    """Twice the smaller tail; sums of the values that differ by rounding alone are ties."""
+    slack = 1e-12 * float(np.abs(values).max())
     tails = [int((null >= observed - slack).sum()), int((null <= observed + slack).sum())]
     extra = 0 if exact else 1
     p = min(1.0, 2 * (min(tails) + extra) / (len(null) + extra))

@@ -56,7 +56,7 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 def means_table(comparison: Comparison) -> Table:
     rows = [
-        [label, *(spread(g.values(*column), figure=column[1]) for column in comparison.columns), str(len(g.runs))]
+        [label, *(mean_cell(g, *column) for column in comparison.columns), str(len(g.runs))]
         for g, label in zip(comparison.groups, comparison.labels, strict=True)
     ]
     head = ["runs", *(f"{name}, {spoken(figure)}" for name, figure in comparison.columns), "seeds"]
@@ -65,6 +65,12 @@ def means_table(comparison: Comparison) -> Table:
         "(BLEU, chrF: 100)"
     )
     return Table("Means over seeds", head, rows, note)
+
+
+def mean_cell(group: Group, name: str, figure: str) -> str:
+    values = group.values(name, figure)
+    few = f" (n {len(values)})" if 0 < len(values) < len(group.runs) else ""
+    return spread(values, figure=figure) + few
 
 
 def length_table(comparison: Comparison, name: str) -> Table:

@@ -13,7 +13,7 @@ from relformer.config import dotted_keys
 from relformer.data.vocabulary import restored_pair
 from relformer.errors import UserError
 from relformer.model import build_model
-from relformer.training.resume import RUN_KEYS, read_config, read_world, run_parts
+from relformer.training.resume import EMA, RUN_KEYS, read_config, read_world, run_parts
 from relformer.training.sealing import read_step
 
 ALLOW = "resume_changed"
@@ -38,7 +38,7 @@ def changes_of(path: Path, config: DictConfig) -> Changes:
     max_steps = None if config.trainer.max_epochs else config.trainer.max_steps
     if max_steps is not None and done > max_steps:
         raise UserError(f"{path} is of step {done}, beyond trainer.max_steps={max_steps}; set it to {done} or more")
-    changes = differences({key: then[key] for key in (*RUN_KEYS, "trainer") if key in then}, parts)
+    changes = differences({key: then[key] for key in (*RUN_KEYS, "trainer", EMA) if key in then}, parts)
     if not changes:
         return changes
     told = "\n  ".join((f"{path} was written with other options:", *said(changes)))

@@ -32,6 +32,8 @@ RUN_KEYS = (
     "decoding",
 )
 """The parts of the configuration that make a run what it is; they travel in its checkpoints."""
+EMA = "ema"
+"""The callback that changes what is validated and tested; the others watch."""
 PLACE_KEYS = (
     "_target_",
     "accelerator",
@@ -126,10 +128,13 @@ def read_world(path: Path) -> int | None:
 
 
 def run_parts(config: DictConfig) -> dict[str, Any]:
-    """What makes a run what it is, wherever it is started: `RUN_KEYS` and the Trainer's part in the numbers. It is
-    stored, so secrets are masked."""
+    """What makes a run what it is, wherever it is started: `RUN_KEYS`, the Trainer's part in the numbers, and a moving
+    average of the weights. It is stored, so secrets are masked."""
     trainer = plain(config, "trainer")["trainer"]
     parts = {**plain(config, *RUN_KEYS), "trainer": {k: v for k, v in trainer.items() if k not in PLACE_KEYS}}
+    if config.callbacks.get(EMA):
+        average = plain(config.callbacks, EMA)[EMA]
+        parts[EMA] = {key: value for key, value in average.items() if key != "_target_"}
     return cast(dict[str, Any], redact(parts))
 
 

@@ -236,3 +236,18 @@ def test_a_misspelt_option_is_no_path(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no option 'basline'; did you mean 'baseline'") as refused:
         compare_command([str(tmp_path), "basline=t5"])
     assert "options: baseline, test, csv, latex, html" in str(refused.value)
+
+
+def test_files_that_can_not_be_written_are_named_before_the_work(tmp_path: Path) -> None:
+    home = write_groups(tmp_path / "runs", {"t5": 0.3}, seeds=1, each=3)
+    (tmp_path / "file").write_text("")
+    for argument, said in {
+        f"csv={tmp_path}": "is a folder; name a file in it",
+        f"latex={tmp_path / 'file' / 'a.tex'}": "file is a file and can't hold others",
+        "html=": "name a file",
+    }.items():
+        with pytest.raises(UserError, match=said):
+            compare_command([str(home), argument])
+    with pytest.raises(UserError, match="csv, latex and html need files of their own"):
+        compare_command([str(home), f"csv={tmp_path / 'a'}", f"html={tmp_path / 'runs' / '..' / 'a'}"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "runs"]

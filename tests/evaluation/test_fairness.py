@@ -63,3 +63,20 @@ def test_a_set_of_few_sentences_is_said(tmp_path: Path, capsys: pytest.CaptureFi
     assert warned(capsys.readouterr().out, "t5") == [
         "t5: test_longer has 80 sentences; below 100 its figures are rough"
     ]
+
+
+def test_scores_that_some_runs_lack_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scored = {metric: {"score": 30.0, "signature": "-"} for metric in ("bleu", "chrf")}
+    for encoding, having in {"t5": range(5), "alibi": (1, 2)}.items():
+        for seed in range(5):
+            found = scored if seed in having else {}
+            if encoding == "alibi" and seed == 2:
+                found = found | {"chrf": {"score": 40.0, "signature": "nw:2"}}
+            write_numbers(tmp_path / f"{encoding}{seed}", config(seed, encoding), 0.5, generated={"test_iid": found})
+    compare_runs([str(tmp_path)])
+    printed = capsys.readouterr().out
+    said = warned(printed, "all")
+    assert any("no BLEU of test_iid in some runs (alibi, seeds 0, 3, 4)" in line for line in said)
+    assert any("chrF is not scored alike (alibi, t5: -; alibi: nw:2)" in line for line in said)
+    assert not any("BLEU is not scored alike" in line for line in said)
+    assert "30.00 ± 0.00 [30.00, 30.00] (n 2)" in printed

@@ -1,5 +1,6 @@
 """Finished runs are grouped by everything but the seed, nothing counted twice, nothing hidden."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,48 @@ def test_evaluations_are_no_runs_and_no_run_is_found_twice(tmp_path: Path) -> No
     assert find_runs(map(str, places)) == [path]
     with pytest.raises(UserError, match="no finished run"):
         find_runs([str(tmp_path / "runs" / "a" / "evaluations")])
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "why"),
+    [
+        ("exact_match", float("nan"), "test_longer, exact_match is nan, which is not in 0 to 1"),
+        ("exact_match", 5.0, "test_longer, exact_match is 5.0"),
+        ("exact_match", None, "TypeError"),
+        ("by_length", [{"exact_match": 0.5, "n": 3}], "KeyError: 'min_length'"),
+    ],
+)
+def test_files_with_impossible_figures_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, value: Any, why: str
+) -> None:
+    paths = [write_numbers(tmp_path / str(seed), config(seed), longer=0.1) for seed in range(2)]
+    content = json.loads(paths[1].read_text())
+    content["checkpoints"]["last"]["test_longer"][part] = value
+    paths[1].write_text(json.dumps(content))
+    (group,) = group_runs(paths)
+    said = capsys.readouterr().err
+    assert list(group.runs) == [0] and f"{paths[1]} is left out" in said and why in said
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"generated": {"test_iid": {"bleu": {"score": 200.0, "signature": "-"}}}},
+            "bleu is 200.0, which is not in 0",
+        ),
+        ({"config": config() | {"seed": [0]}}, "config.seed is [0], which is no integer"),
+        ({"cost": None}, "TypeError"),
+    ],
+)
+def test_files_that_are_no_runs_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], why: str
+) -> None:
+    path = write_numbers(tmp_path / "a", config(), longer=0.1)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=r"no metrics\.json of a run among"):
+        group_runs([path])
+    assert why in capsys.readouterr().err
 
 
 def test_labels_are_what_sets_groups_apart() -> None:

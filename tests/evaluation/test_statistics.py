@@ -75,6 +75,14 @@ def test_ties_count_as_in_whole_numbers() -> None:
         assert unpaired_permutation((one[:5] / 500).tolist(), (other[:5] / 500).tolist()).p == expected
 
 
+@pytest.mark.parametrize("value", [0.008, 0.1, 0.3, 0.987, 33.3])
+@pytest.mark.parametrize("seeds", [3, 5, 7])
+def test_equal_values_are_no_difference(value: float, seeds: int) -> None:
+    """Their sums differ by rounding alone."""
+    assert unpaired_permutation([value] * seeds, [value] * seeds).p == 1
+    assert paired_permutation([value - value] * seeds).p == 1
+
+
 def test_what_so_many_seeds_can_give_at_the_least() -> None:
     found = {n: unpaired_permutation([0.0] * n, [1.0] * n).p for n in (3, 5)}
     assert found == {3: pytest.approx(0.1), 5: pytest.approx(2 / 252)}

@@ -1,45 +1,17 @@
 """Published figures beside ours: every row is a command, its runs are those that the command makes, and no other's."""
 
-import copy
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group, find_runs, group_runs
 from relformer.published.command import published_command
+from relformer.published.matching import group_of
 from relformer.published.pictures import pictures_of
 from relformer.published.rendering import cells, reach
-from relformer.published.rows import Row, defaults, described, group_of, same
-from relformer.published.tables import published_tables
-from relformer.training.resume import run_parts
 from tests.config.composed import names
-
-TABLES = published_tables()
-
-
-def row(name: str, title: str = "reversal") -> Row:
-    table = next(table for table in TABLES if title in table.title)
-    return next(row for row in table.rows if row.name == name)
-
-
-def finished(of: Row, directory: Path, seed: int, score: float, **changes: Any) -> Path:
-    """What a run of a row leaves, as far as it is read here."""
-    config = of.config()
-    parts = copy.deepcopy(run_parts(config)) | {"seed": seed, "max_steps": config.trainer.max_steps}
-    for key, value in changes.items():
-        group, _, option = key.rpartition("__")
-        node = parts[group] if group else parts
-        node.pop(option) if value is None else node.update({option: value})
-    length = {"min_length": 17, "max_length": 17, "n": 200, "exact_match": score}
-    inside = {"n": 200, "exact_match": 0.99, "by_length": [length | {"min_length": 16, "max_length": 16}]}
-    figures = {"step": 6250, "test_iid": inside, of.set: {"n": 200, "exact_match": score, "by_length": [length]}}
-    content = {"config": parts, "checkpoint": "last", "checkpoints": {"last": figures}, "trained_length": 16}
-    directory.mkdir(parents=True)
-    (directory / "metrics.json").write_text(json.dumps(content | {"cost": {"cpu_seconds": 90.0 + 60 * seed}}))
-    return directory
+from tests.published.rows import TABLES, finished, row
 
 
 def test_every_row_names_what_it_compares() -> None:
@@ -50,30 +22,6 @@ def test_every_row_names_what_it_compares() -> None:
             assert each.published is None or each.statistic, each
     commands = [each.command for table in TABLES for each in table.rows]
     assert len(set(commands)) == len(commands)
-
-
-@pytest.mark.parametrize("title", [table.title for table in TABLES])
-def test_the_rows_of_a_table_are_runs_that_differ(title: str) -> None:
-    rows = next(table for table in TABLES if table.title == title).rows
-    first, last = (described(run_parts(each.config())) for each in (rows[0], rows[-1]))
-    assert same(first, first) and not same(first, last)
-
-
-def test_runs_are_those_that_the_command_makes(tmp_path: Path) -> None:
-    """Of any seed and place; not those of other steps or another variant; an older one lacks newer options."""
-    wanted = row("rel-e")
-    finished(wanted, tmp_path / "a", 0, 0.5)
-    finished(wanted, tmp_path / "b", 1, 0.7, data__workers=3)
-    finished(wanted, tmp_path / "older", 2, 0.6, model__share_layers=None)
-    finished(wanted, tmp_path / "shorter", 3, 0.1, max_steps=2)
-    finished(wanted, tmp_path / "values", 4, 0.1, encoding__values=True)
-    finished(row("rel2-e"), tmp_path / "cross", 5, 0.1)
-    found = group_of(wanted, group_runs(find_runs([str(tmp_path)])))
-    assert sorted(found.runs) == [0, 1, 2]
-    written = cells(wanted, found)
-    assert written[:8] == ["rel-e", "0.422 [R]", "0.600", "sd 0.100, 0.500 - 0.700", "3", "0.990", "17", "6,250"]
-    assert written[8:] == ["2.5 min", f"`{wanted.command}`"]
-    assert cells(row("abs"), group_of(row("abs"), []))[2] == "not run"
 
 
 def reached(by_length: dict[str, list[tuple[int, int, float]]]) -> str:
@@ -96,19 +44,11 @@ def test_how_far_a_row_reaches() -> None:
     assert reached(padded) == ""
 
 
-def test_an_older_run_is_not_taken_for_one_with_a_newer_option() -> None:
-    wanted = described(run_parts(row("26, relative, shared layers", "small size").config()))
-    older = {key: value for key, value in wanted.items() if key != "model.share_layers"}
-    assert wanted["model.share_layers"] is True and defaults(wanted)["model.share_layers"] is False
-    assert not same(wanted, older)
-    assert same({**wanted, "model.share_layers": False}, older)
-
-
 def test_published_curves_are_of_the_rows_and_drawn_beside_ours(tmp_path: Path) -> None:
     """The figure of a row is the mean of its curve."""
     tables = [table for table in TABLES if "Kazemnejad" in table.title]
     assert len(tables) == 4
-    for each in (row for table in tables for row in table.rows):
+    for each in (one for table in tables for one in table.rows):
         assert each.curve is not None and each.curve.lengths == list(range(21, 41))
         assert each.published == pytest.approx(sum(each.curve.value) / 20, abs=6e-4), each
     first = tables[0].rows[0]
@@ -128,20 +68,6 @@ def test_far_below_a_verified_figure_is_said(tmp_path: Path) -> None:
         finished(wanted, tmp_path / str(seed), seed, score)
     ours = cells(wanted, group_of(wanted, group_runs(find_runs([str(tmp_path)]))))[2]
     assert ours == f"0.110 ({(0.42 - 0.11) / 0.02 * 2**0.5:.1f} sd below)"
-
-
-def test_text_counts_where_it_was_scored_as_published(tmp_path: Path) -> None:
-    """Tokenised text as it stands, and cased text by 13a, which is what a run did that is older than the option."""
-    of = {name: row(name, "Multi30k") for name in ("lowercased, tokenised", "raw, cased, by 13a")}
-    for (name, each), tokenizer in zip(of.items(), ("none", "13a"), strict=True):
-        finished(each, tmp_path / name / "mine", 0, 0.0)
-        finished(each, tmp_path / name / "older", 1, 0.0, eval__bleu_tokenize=None)
-        found = group_of(each, group_runs(find_runs([str(tmp_path / name)])))
-        assert list(found.runs) == ([0] if tokenizer == "none" else [0, 1])
-    bleu = {"test_iid": {"bleu": {"score": 39.5}}, "test_2017": {"bleu": {"score": 31.0}}}
-    run = {"checkpoint": "last", "checkpoints": {"last": {}}, "generated": bleu}
-    wanted = of["lowercased, tokenised"]
-    assert Group({}, {0: run}).values(wanted.set, wanted.figure) == [39.5]
 
 
 def test_tables_stand_between_the_marks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +107,46 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a file; make one that holds"):
         published_command([f"out={tmp_path / 'none.md'}"])
     (tmp_path / "bare.md").write_text("text")
-    with pytest.raises(UserError, match="lacks the lines <!-- published -->"):
+    with pytest.raises(UserError, match="needs the lines <!-- published -->"):
         published_command([f"out={tmp_path / 'bare.md'}"])
     with pytest.raises(UserError, match=r"figures=.* needs out=FILE"):
         published_command([f"figures={tmp_path}"])
+
+
+MARKED = "before\r\n<!-- published -->\r\nold\r\n<!-- /published -->\r\nbehind\r\n"
+
+
+def test_a_file_is_left_as_it_is_but_between_its_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ends of lines, and a link to it; marks that are spoken of in a sentence are none."""
+    monkeypatch.setattr("relformer.published.command.published_tables", lambda: [])
+    out, link = tmp_path / "README.md", tmp_path / "link.md"
+    out.write_bytes(b"put <!-- published --> there\r\n" + MARKED.encode())
+    link.symlink_to(out)
+    published_command([f"out={link}"])
+    text = out.read_bytes()
+    assert link.is_symlink() and text.startswith(b"put <!-- published --> there\r\nbefore\r\n<!-- published -->\n")
+    assert text.endswith(b"<!-- /published -->\r\nbehind\r\n") and b"old" not in text
+    for wrong in (MARKED * 2, MARKED.replace("old", "<!-- published -->"), MARKED.replace("/published", "published")):
+        out.write_text(wrong)
+        with pytest.raises(UserError, match="once each, in this order"):
+            published_command([f"out={out}"])
+    out.write_bytes(MARKED.replace("old", "ö").encode("latin-1"))
+    with pytest.raises(UserError, match="is not UTF-8"):
+        published_command([f"out={out}"])
+
+
+def test_places_that_can_not_be_written_are_named_first(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(MARKED)
+    (tmp_path / "file").write_text("")
+    for figures in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="file is a file and can't hold others; name a folder"):
+            published_command([f"out={tmp_path / 'README.md'}", f"figures={figures}"])
+
+
+def test_files_that_are_no_runs_leave_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README.md").write_text(MARKED)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.json").write_text("[]")
+    with pytest.raises(UserError, match=r"no metrics\.json of a run among"):
+        published_command([str(tmp_path / "run"), f"out={tmp_path / 'README.md'}"])
+    assert "old" in (tmp_path / "README.md").read_text()

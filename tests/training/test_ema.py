@@ -4,7 +4,9 @@ from pathlib import Path
 
 import torch
 
+from relformer.sweeps.job import run_key
 from relformer.training.module import Seq2SeqModule
+from relformer.training.resume import run_parts
 from relformer.training.run import train
 from tests.config.composed import checked, without_hydra
 
@@ -12,7 +14,9 @@ from tests.config.composed import checked, without_hydra
 def test_a_run_ends_with_its_average(tmp_path: Path) -> None:
     steps = ("trainer.max_steps=12", "eval.every=4", "trainer.accelerator=cpu", "logger=none", "eval.generate=false")
     config = checked("callbacks=ema", "callbacks.ema.decay=0.5", *steps, f"paths.run_dir={tmp_path}")
-    figures = train(without_hydra(config))["checkpoints"]["last"]
+    metrics = train(without_hydra(config))
+    figures = metrics["checkpoints"]["last"]
+    assert metrics["config"]["ema"] == {"decay": 0.5, "use_buffers": False}  # a run of its own, to every comparison
     path = tmp_path / "checkpoints" / "last.ckpt"
     content = torch.load(path, weights_only=True)
     module = Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True)
@@ -24,4 +28,5 @@ def test_a_run_ends_with_its_average(tmp_path: Path) -> None:
         assert again[name]["loss"] == figures[name]["loss"]
     other = checked(*steps, f"paths.run_dir={tmp_path / 'plain'}")
     plain = train(without_hydra(other))["checkpoints"]["last"]
+    assert "ema" not in run_parts(other) and run_key(_root_=other) != run_key(_root_=config)
     assert plain["val_iid"]["loss"] != figures["val_iid"]["loss"]

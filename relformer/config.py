@@ -231,6 +231,8 @@ def explain(error: Exception) -> str:
     key = re.search(r"full_key: (\S+)", text) or re.search(r"Error merging override ([^=\s]+)=", str(error))
     if wrong and key:
         return f"{key[1]}: {wrong[1]!r} is not {TYPES.get(wrong[2], f'a {wrong[2]}')}"
+    if needed := re.search(r"field '(\S+)' is not Optional", text):
+        return f"{needed[1]}=null: it needs a value; leave the option out for its default"
     whole = re.search(r"Invalid type assigned: .* value: (.*)", text)
     if whole and (key := re.search(r"Error merging override ([^=\s]+)=", str(error))):
         return f"{key[1]}: {whole[1]!r} is not a mapping; set the options in it one by one: {key[1]}.NAME=VALUE"

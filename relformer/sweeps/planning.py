@@ -52,7 +52,7 @@ def lines(runs: Any) -> list[list[str]]:
     """The overrides on each line of `sweep.runs`, a list or the path of a file; one empty line where there are none.
 
     Raises:
-        UserError: no such file, no line in it, or an option of the sweep in one.
+        UserError: no such file, no line in it, one that can't be read, or an option of the sweep in one.
     """
     if runs is None:
         return [[]]
@@ -65,10 +65,8 @@ def lines(runs: Any) -> list[list[str]]:
         found = list(map(str, runs))
     else:
         raise OptionError("runs", runs, "is not a list of lines, nor the path of a file of them", "sweep")
-    try:
-        split = [words(line) for line in found]
-    except ValueError as error:
-        raise UserError(f"sweep.runs: a line can't be read ({error})") from None
+    place = f"{runs}:%d" if isinstance(runs, str) else "sweep.runs, line %d"
+    split = [overrides_of(line, place % number) for number, line in enumerate(found, 1)]
     if not any(split):
         raise UserError(
             f"sweep.runs={runs} has no line; give a file of them, or a list, each the overrides of a run: "
@@ -77,6 +75,20 @@ def lines(runs: Any) -> list[list[str]]:
     if astray := [each for line in split for each in line if is_swept(each)]:
         raise UserError(f"{astray[0]} in a line of sweep.runs is of the sweep; put it on the command line")
     return [slots_chosen(each) for each in split if each]
+
+
+def overrides_of(line: str, place: str) -> list[str]:
+    """A line's overrides, each one that Hydra can read.
+
+    Raises:
+        UserError: where one can't be read.
+    """
+    try:
+        found = words(line)
+        read_overrides(found)
+    except (ValueError, UserError) as error:
+        raise UserError(f"{place}: {error}") from None
+    return found
 
 
 def words(line: str) -> list[str]:
@@ -107,7 +119,6 @@ def combined(config: DictConfig, overrides: Sequence[str]) -> list[list[str]]:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
         for line in lines(config.sweep.runs):
-            read_overrides(line)
             every = [*given, *line]
             try:
                 (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*every, *seeds(config, every)]), None)

@@ -58,6 +58,7 @@ MESSAGES = [
         "encoding=rope encoding.scaling=yarn",
         r"^encoding.scaling: 'yarn' is not a mapping; .*encoding.scaling.NAME=VALUE$",
     ),
+    ("model.width=null", r"^model.width=null: it needs a value; leave the option out for its default$"),
     ("scheduler=cosin", r"no scheduler 'cosin'; did you mean 'cosine'\?\n  scheduler: constant, cosine, .*linear"),
 ]
 FAULTS = [

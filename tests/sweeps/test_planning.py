@@ -110,6 +110,13 @@ def test_a_list_for_one_encoding_alone_is_shown_as_a_list_of_runs() -> None:
     assert len(found) == 6 and sum("encoding=alibi" in job.overrides for job in found) == 2
 
 
+def test_a_line_of_a_file_is_named_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "runs.txt"
+    file.write_text("# seeds\nseed=1\nname='open\n")
+    with pytest.raises(UserError, match=r"runs\.txt:3: No closing quotation"):
+        jobs_of("sweep=list", f"sweep.runs={file}")
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -119,6 +126,10 @@ def test_a_list_for_one_encoding_alone_is_shown_as_a_list_of_runs() -> None:
         (["sweep=seeds", "seed=1,2"], "seed=1,2 and sweep.n=5 both list seeds"),
         (["optimizer.lr=interval(0.1,1)"], "a range without steps is for a search: sweep=optuna"),
         (["model.width=64,abc"], "a job of the sweep can't be composed: model.width=abc"),
+        (
+            ["sweep=list", 'sweep.runs=["seed=1","encoding"]'],
+            "sweep.runs, line 2: 'encoding' can't be read as key=value",
+        ),
         (["sweep=list", "sweep.runs=3"], "runs=3 is not a list of lines"),
         (["sweep=list", 'sweep.runs=["seed=1 sweep.n=3"]'], "sweep.n=3 in a line of sweep.runs is of the sweep"),
         (["seed=0,1", "hydra.sweep.subdir=same"], r"jobs 0 \(seed=0\) and 1 \(seed=1\) .* share the directory"),

@@ -15,9 +15,10 @@ from safetensors.torch import load_model
 
 from relformer.config import SLOTS, update
 from relformer.data.vocabulary import Coder
+from relformer.decoding import DecodingOptions
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
-from relformer.presets import preset
+from relformer.presets import preset, presets
 from relformer.shipped import TRUST, refuse_foreign
 from relformer.training.exported import WEIGHTS, is_exported
 from relformer.training.module import Seq2SeqModule
@@ -166,7 +167,7 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
         config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
     OmegaConf.set_struct(config, True)
     for choice in [o for o in overrides if o.startswith("decoding=")]:
-        config.decoding = OmegaConf.merge(config.decoding, preset("decoding", choice.removeprefix("decoding=")))
+        config.decoding = OmegaConf.merge(config.decoding, search(choice.removeprefix("decoding=")))
     overrides = [o for o in overrides if not o.startswith("decoding=")]
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
@@ -178,6 +179,14 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     if type(config.average) is not int or config.average < 1:
         raise UserError(f"average={config.average} is not a number of checkpoints from 1 on")
     return config
+
+
+def search(name: str) -> dict[str, Any]:
+    """What `decoding=NAME` sets after training: all in which the searches differ. How long outputs may be, and the
+    like, stays the run's."""
+    chosen, usual = preset("decoding", name), DecodingOptions()
+    apart = {key for other in presets("decoding") for key in preset("decoding", other)}
+    return {key: getattr(usual, key) for key in apart} | chosen
 
 
 def typed(config: DictConfig, part: str) -> bool:

@@ -1,12 +1,17 @@
-"""Which of the checkpoints kept for averaging are meant."""
+"""Which of the checkpoints kept for averaging are meant, and what is said of a run after its training."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from relformer.decoding import DecodingOptions
 from relformer.errors import UserError
-from relformer.training.trained import kept_checkpoints
+from relformer.training import trained
+from relformer.training.resume import run_parts
+from relformer.training.trained import kept_checkpoints, stored_config
+from tests.config.composed import checked
 
 
 def test_the_latest_and_the_best_of_those_kept(tmp_path: Path) -> None:
@@ -19,3 +24,23 @@ def test_the_latest_and_the_best_of_those_kept(tmp_path: Path) -> None:
     assert best == ["best-20-2.500000.ckpt", "best-30-2.000000.ckpt"]
     with pytest.raises(UserError, match="average=5 is more than the 4 checkpoints"):
         kept_checkpoints(tmp_path, "best_val", 5)
+
+
+@pytest.mark.parametrize(
+    ("of_run", "said", "expected"),
+    [
+        ("beam", ["decoding=greedy"], {}),
+        ("beam", ["decoding=greedy", "decoding.alpha=1"], {"alpha": 1.0}),
+        ("beam", ["decoding=sample"], {"sample": True, "top_p": 0.9}),
+        ("sample", ["decoding=beam"], {"beams": 5}),
+        ("beam", [], {"beams": 5}),
+    ],
+)
+def test_another_search_is_that_search_whatever_the_run_had(
+    of_run: str, said: list[str], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lengths stay the run's."""
+    parts = run_parts(checked(f"decoding={of_run}", "decoding.max_length_factor=3"))
+    monkeypatch.setattr(trained, "read_config", lambda path: parts)
+    found = stored_config(Path("last.ckpt"), said).decoding
+    assert DecodingOptions(**found) == DecodingOptions(**{"max_length_factor": 3.0, **expected})

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group
 from relformer.evaluation.scores import PERCENT, bleu_counts, bleu_of, tokenizer_of
 from relformer.evaluation.statistics import bootstrap_of_scores, bootstrap_over_sentences, mcnemar
 
-Floats = NDArray[np.float64]
+counted = cache(bleu_counts)
+"""A baseline is counted once, whatever number of groups stands against it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def of_text(group: Group, base: Group, name: str, common: Sequence[int]) -> Over
         if references != other:
             raise other_sentences(group, base, seed, name, "outputs.jsonl")
         tokenize = tokenizer_of(*signatures)
-        pairs.append([bleu_counts(outputs, references, tokenize) for outputs in (ours, theirs)])
+        pairs.append([counted(outputs, references, tokenize) for outputs in (ours, theirs)])
     counts = np.array(pairs)
     drawn = bootstrap_of_scores(counts[:, 0], counts[:, 1], bleu_of)
     return OverSentences(counts.shape[2], drawn.mean, drawn.low, drawn.high, dict(zip(common, drawn.p, strict=True)))
@@ -125,6 +125,6 @@ def read_lines(path: Path, read: Read) -> dict[str, list[Row]]:
                 r = json.loads(line)
                 found.setdefault(r["set"], {})[int(r["index"])] = read(r)
             except (ValueError, KeyError, TypeError) as error:
-                rule = f"is not of a sentence ({type(error).__name__}: {error})"
+                rule = f"is not the outcome of a sentence ({type(error).__name__}: {error})"
                 raise UserError(f"{path}:{number} {rule}; move the file away to compare over seeds alone") from None
     return {name: [rows[index] for index in sorted(rows)] for name, rows in found.items()}

@@ -142,11 +142,8 @@ def sentences_table(comparison: Comparison) -> Table:
     rows = []
     for each in comparison.differences:
         if (found := each.sentences) is not None:
-            label, figure, places = (
-                comparison.labels[each.group],
-                f"{each.set}, {spoken(each.figure)}",
-                digits(each.figure),
-            )
+            label, figure = comparison.labels[each.group], f"{each.set}, {spoken(each.figure)}"
+            places = digits(each.figure)
             interval = bracketed((found.low, found.high), places)
             tests = " ".join(f"{seed}: {p_value(p)}" for seed, p in found.p_by_seed.items())
             rows.append([label, figure, f"{found.mean:+.{places}f}", interval, str(found.n), tests or "-"])

@@ -56,7 +56,7 @@ def test_outcomes_of_other_sentences_are_refused(tmp_path: Path) -> None:
         compared([str(home)])
     path.write_text("\n".join([*lines[:3], "{}"]) + "\n")
     read_lines.cache_clear()
-    with pytest.raises(UserError, match=r"alibi1/examples\.jsonl:4 is not of a sentence"):
+    with pytest.raises(UserError, match=r"alibi1/examples\.jsonl:4 is not the outcome of a sentence"):
         compared([str(home)])
 
 
@@ -139,7 +139,9 @@ def test_text_that_can_not_be_paired(tmp_path: Path) -> None:
         compared([str(tmp_path)])
     read_lines.cache_clear()
     outputs.write_text(whole + '{"set": "test_iid", "index": 9, "output": "no reference"}\n')
-    with pytest.raises(UserError, match=r"alibi1/outputs\.jsonl:41 is not of a sentence \(KeyError: 'reference'\)"):
+    with pytest.raises(
+        UserError, match=r"alibi1/outputs\.jsonl:41 is not the outcome of a sentence \(KeyError: 'reference'\)"
+    ):
         compared([str(tmp_path)])
     outputs.write_text(whole)
     read_lines.cache_clear()

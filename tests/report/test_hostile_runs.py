@@ -42,11 +42,11 @@ def refused(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("kind", METRICS)
 def test_figures(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A comparison says which run it leaves out."""
+    """A comparison says which run it leaves out, and that none is left."""
     refused(made(tmp_path, **{"metrics.json": METRICS[kind]}), "metrics.json")
-    if kind != "no figures":
-        assert group_runs(find_runs([str(tmp_path)])) == []
-        assert f"{tmp_path / 'metrics.json'} is left out" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"^no metrics.json of a run among "):
+        group_runs(find_runs([str(tmp_path)]))
+    assert f"{tmp_path / 'metrics.json'} is left out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

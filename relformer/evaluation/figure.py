@@ -14,6 +14,7 @@ from relformer.arguments import Arguments, file_to_write
 from relformer.errors import OptionError
 from relformer.evaluation.compare import compared
 from relformer.evaluation.pictures import curve_figure, pareto_figure, scatter_figure
+from relformer.evaluation.scores import PERCENT
 from relformer.figures.bias_difference import bias_figure
 from relformer.files import replacing
 
@@ -39,13 +40,17 @@ def figure_command(arguments: list[str]) -> Path:
     parser.add_argument("--out", type=file_to_write, required=True, metavar="FILE")
     parser.add_argument("--width", default="column", help="column, page, or a number of inches")
     parser.add_argument(
-        "--figure", choices=("exact_match", "correct_prefix"), help="by default exact_match for a curve"
+        "--figure",
+        choices=("exact_match", "correct_prefix", *PERCENT),
+        help="by default exact_match for a curve, correct_prefix elsewhere; of a curve of text bleu or chrf too",
     )
     parser.add_argument("--cost", help="what a pareto figure takes for cost")
     parser.add_argument("--stack", help="whose bias is drawn: encoder, decoder or cross")
     options = parser.parsed(arguments)
     if options.out.suffix not in SUFFIXES:
         raise OptionError("out", str(options.out), f"must end in {', '.join(SUFFIXES)}, which says the format")
+    if options.figure in PERCENT and options.kind != "curve":
+        raise OptionError("figure", options.figure, "is drawn by length: relformer figure curve")
     width = inches(options.width)
     if options.kind == "bias":
         return save(bias_figure(list(map(Path, options.runs)), options.stack, width), options.out)

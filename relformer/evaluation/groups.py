@@ -57,31 +57,42 @@ class Group:
 
     def lengths(self, name: str) -> set[int]:
         """The lengths of which a set has figures, in any of the runs."""
-        of_runs = (self.figures(seed).get(name, {}).get("by_length", []) for seed in self.runs)
-        return {each["min_length"] for lengths in of_runs for each in lengths}
+        return {low for seed in self.runs for (low, _), _, _ in self.by_bucket(seed, name, "exact_match")}
+
+    def by_bucket(self, seed: int, name: str, figure: str) -> list[tuple[Bucket, int, float]]:
+        """What a run says of a figure by length: the lengths, how many sentences, the value. A length stands alone, but
+        for BLEU and chrF, which are of many sentences: these have the buckets that the run made."""
+        scores = figure in PERCENT
+        sets = self.runs[seed].get("generated", {}) if scores else self.figures(seed)
+        found = []
+        for each in sets.get(name, {}).get("by_length", []):
+            if figure in each:
+                value = each[figure]["score"] if scores else each[figure]
+                found.append(((each["min_length"], each["max_length"]), each["n"], float(value)))
+        return found
 
     def by_length(self, name: str, edges: Iterable[Bucket], figure: str = "exact_match") -> dict[Bucket, list[float]]:
         """A figure of one set in buckets of lengths, one value a seed, sentences counting alike."""
         found: dict[Bucket, list[float]] = {}
-        for low, high in edges:
+        for edge in edges:
             for seed in sorted(self.runs):
-                lengths = self.figures(seed).get(name, {}).get("by_length", [])
-                inside = [each for each in lengths if low <= each["min_length"] <= high and figure in each]
-                if n := sum(each["n"] for each in inside):
-                    total = sum(each[figure] * each["n"] for each in inside)
-                    found.setdefault((low, high), []).append(total / n)
+                inside = self.inside(seed, name, edge, figure)
+                if total := sum(n for n, _ in inside):
+                    found.setdefault(edge, []).append(sum(n * value for n, value in inside) / total)
         return found
 
-    def sentences(self, name: str, bucket: Bucket | None = None) -> int:
+    def inside(self, seed: int, name: str, edge: Bucket, figure: str) -> list[tuple[int, float]]:
+        """Sentences and values of a run between two lengths. BLEU of several buckets is no mean: only one will do."""
+        buckets = self.by_bucket(seed, name, figure)
+        if figure in PERCENT:
+            return [(n, value) for bucket, n, value in buckets if bucket == edge]
+        return [(n, value) for (low, _), n, value in buckets if edge[0] <= low <= edge[1]]
+
+    def sentences(self, name: str, edge: Bucket | None = None, figure: str = "exact_match") -> int:
         """How many sentences a set has, or those of a bucket, in the run that has fewest."""
-        counts = []
-        for seed in self.runs:
-            figures = self.figures(seed).get(name, {})
-            lengths = [figures] if bucket is None else figures.get("by_length", [])
-            counts.append(
-                sum(each.get("n", 0) for each in lengths if bucket is None or within(each["min_length"], bucket))
-            )
-        return min(counts, default=0)
+        if edge is None:
+            return min((self.figures(seed).get(name, {}).get("n", 0) for seed in self.runs), default=0)
+        return min((sum(n for n, _ in self.inside(seed, name, edge, figure)) for seed in self.runs), default=0)
 
     @property
     def costs(self) -> dict[str, list[float]]:
@@ -100,12 +111,11 @@ class Group:
         return json.dumps({key: value for key, value in data.items() if key not in NOT_CONTENT}, sort_keys=True)
 
 
-def within(length: int, bucket: Bucket) -> bool:
-    return bucket[0] <= length <= bucket[1]
-
-
-def edges_of(groups: Iterable[Group], name: str) -> list[Bucket]:
+def edges_of(groups: Iterable[Group], name: str, figure: str = "exact_match") -> list[Bucket]:
     """The buckets of lengths into which a set is told apart, the same for all groups."""
+    if figure in PERCENT:
+        runs = ((group, seed) for group in groups for seed in group.runs)
+        return sorted({bucket for group, seed in runs for bucket, _, _ in group.by_bucket(seed, name, figure)})
     return bucket_edges(sorted({length for group in groups for length in group.lengths(name)}))
 
 
@@ -181,11 +191,17 @@ def check_run(run: Any) -> None:
     for name, figures in tests.items():
         for each in (figures, *figures.get("by_length", [])):
             check_figures(f"{name}, ", each, ("exact_match", "correct_prefix"), 1.0)
-        for each in figures.get("by_length", []):
-            int(each["min_length"]), int(each["n"])
+        check_buckets(figures)
     for name, scores in run.get("generated", {}).items():
-        found = {metric: scores[metric]["score"] for metric in PERCENT if metric in scores}
-        check_figures(f"{name}, ", found, PERCENT, 100.0)
+        for each in (scores, *scores.get("by_length", [])):
+            found = {metric: each[metric]["score"] for metric in PERCENT if metric in each}
+            check_figures(f"{name}, ", found, PERCENT, 100.0)
+        check_buckets(scores)
+
+
+def check_buckets(figures: Mapping[str, Any]) -> None:
+    for each in figures.get("by_length", []):
+        int(each["min_length"]), int(each["max_length"]), int(each["n"])
 
 
 def check_figures(of: str, figures: Mapping[str, Any], names: Iterable[str], most: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -9,8 +10,9 @@ from matplotlib.figure import Figure
 
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group, edges_of
+from relformer.evaluation.scores import PERCENT
 from relformer.evaluation.summary import length_label
-from relformer.evaluation.tables import Comparison, spoken, within_scale
+from relformer.evaluation.tables import Comparison, side_of, spoken, within_scale
 from relformer.figures.length_curve import Curve, draw_length_curve
 from relformer.figures.scatter import Points, draw_scatter
 
@@ -21,7 +23,11 @@ PAGE = 7.2
 
 def figures_of(comparison: Comparison, width: float = PAGE) -> dict[str, Figure]:
     """All that the runs have numbers for, by title."""
-    found = {"Exact match by length": curve_figure(comparison, width)}
+    found = {
+        f"{title} by length": curve_figure(comparison, width, figure)
+        for figure, title in (("exact_match", "Exact match"), ("bleu", "BLEU"))
+        if any(edges_of(comparison.groups, name, figure) for name in curve_sets(comparison.groups))
+    }
     if longer_sets(comparison):
         found["In distribution and beyond"] = scatter_figure(comparison, width)
         found["Beyond the trained length and cost"] = pareto_figure(comparison, None, width)
@@ -36,7 +42,7 @@ def curve_figure(
     Mean, 95 % band over seeds and a dot a run; dotted the `published` curves of some of the labels.
 
     Raises:
-        UserError: the groups' data or trained lengths differ, so that no axis fits all.
+        UserError: the groups' data or trained lengths differ, so that no axis fits all, or none has the figure.
     """
     groups = comparison.groups
     lengths = {
@@ -45,26 +51,35 @@ def curve_figure(
     if len({group.content for group in groups}) > 1 or len(lengths) > 1:
         raise UserError("length curves of different data can't share an axis; give the runs of one")
     curves = [curve(group, label, groups, figure) for group, label in zip(groups, comparison.labels, strict=True)]
-    side = groups[0].config.get("length_side", "target")
-    band = "mean, 95 % band over seeds"
-    return draw_length_curve(curves, "", lengths.pop(), side, band, width, spoken(figure), published)
+    if not any(found.lengths for found in curves):
+        raise UserError(f"no run has {spoken(figure)} by length{', which is of text' if figure in PERCENT else ''}")
+    side, band = side_of(groups, figure), "mean, 95 % band over seeds"
+    highest = max(high for found in curves for high in found.high)
+    top = max(10, 10 * math.ceil(highest / 10)) if figure in PERCENT else 1
+    return draw_length_curve(curves, "", lengths.pop(), side, band, width, spoken(figure), published, top)
 
 
 def curve(group: Group, label: str, groups: Sequence[Group], figure: str) -> Curve:
     found = Curve(label, [], [], [], [], [], [], [])
     assert found.dots is not None
-    for name in sorted(name for name in group.sets() if name == "test_iid" or name.endswith("_longer")):
-        for edge, values in group.by_length(name, edges_of(groups, name), figure).items():
+    for name in curve_sets([group]):
+        for edge, values in group.by_length(name, edges_of(groups, name, figure), figure).items():
             mean = statistics.mean(values)
-            low, high = within_scale(values) or (mean, mean)
+            low, high = within_scale(values, figure) or (mean, mean)
             found.lengths.append(sum(edge) / 2)
             found.labels.append(length_label({"min_length": edge[0], "max_length": edge[1]}))
             found.value.append(mean)
             found.low.append(low)
             found.high.append(high)
-            found.n.append(group.sentences(name, edge))
+            found.n.append(group.sentences(name, edge, figure))
             found.dots.append(values)
     return found
+
+
+def curve_sets(groups: Sequence[Group]) -> list[str]:
+    """The test sets whose lengths go on where others' end."""
+    names = {name for group in groups for name in group.sets()}
+    return sorted(name for name in names if name == "test_iid" or name.endswith("_longer"))
 
 
 def longer_sets(comparison: Comparison) -> list[str]:

@@ -38,8 +38,8 @@ def records(comparison: Comparison) -> Iterator[dict[str, object]]:
                 **against,
                 **costs,
             }
-            for edge, values in group.by_length(name, edges_of(comparison.groups, name), figure).items():
-                yield of_values(label, name, figure, edge, values, group.sentences(name, edge))
+            for edge, values in group.by_length(name, edges_of(comparison.groups, name, figure), figure).items():
+                yield of_values(label, name, figure, edge, values, group.sentences(name, edge, figure))
 
 
 def of_values(

@@ -14,6 +14,7 @@ from relformer.evaluation.statistics import interval_over_seeds
 from relformer.evaluation.summary import length_label
 
 KINDS = ("last", "best_val")
+BY_LENGTH = ("exact_match", "bleu")
 FIRST_COSTS = ("parameters", "position_parameters", "seconds_per_step")
 NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 
@@ -42,7 +43,7 @@ class Comparison:
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
-    by_length = [length_table(comparison, name) for name in sorted({name for name, _ in comparison.columns})]
+    by_length = [length_table(comparison, *column) for column in comparison.columns if column[1] in BY_LENGTH]
     found = [
         means_table(comparison),
         *(table for table in by_length if len(table.head) > 2),
@@ -73,24 +74,30 @@ def mean_cell(group: Group, name: str, figure: str) -> str:
     return spread(values, figure=figure) + few
 
 
-def length_table(comparison: Comparison, name: str) -> Table:
-    """Exact match of one set, a column a bucket of lengths."""
-    groups, edges = comparison.groups, edges_of(comparison.groups, name)
-    found = [group.by_length(name, edges) for group in groups]
+def length_table(comparison: Comparison, name: str, figure: str) -> Table:
+    """A figure of one set, a column a bucket of lengths."""
+    groups, edges = comparison.groups, edges_of(comparison.groups, name, figure)
+    found = [group.by_length(name, edges, figure) for group in groups]
     edges = [edge for edge in edges if any(edge in each for each in found)]
-    counts = [min(filter(None, (g.sentences(name, edge) for g in groups)), default=0) for edge in edges]
+    counts = [min(filter(None, (g.sentences(name, edge, figure) for g in groups)), default=0) for edge in edges]
     rows = [
-        [label, *(spread(each.get(edge, []), brief=True) for edge in edges)]
+        [label, *(spread(each.get(edge, []), brief=True, figure=figure) for edge in edges)]
         for each, label in zip(found, comparison.labels, strict=True)
     ]
     head = ["runs", *(length_label({"min_length": low, "max_length": high}) for low, high in edges)]
     rows.append(["n", *map(str, counts)])
-    side = next((g.config["length_side"] for g in groups if "length_side" in g.config), "target")
     note = (
-        f"length: {side} tokens without BOS and EOS; mean [95 % interval] over seeds, of n sentences; grey: below {FEW}"
+        f"length: {side_of(groups, figure)} tokens without BOS and EOS; mean [95 % interval] over seeds, "
+        f"of n sentences; grey: below {FEW}"
     )
     grey = {place for place, n in enumerate(counts, 1) if n < FEW}
-    return Table(f"{name}, exact match by length", head, rows, note, grey)
+    return Table(f"{name}, {spoken(figure)} by length", head, rows, note, grey)
+
+
+def side_of(groups: Iterable[Group], figure: str) -> str:
+    """Whose length is meant: the target's of text, of other figures what the data say."""
+    said = (g.config["length_side"] for g in groups if "length_side" in g.config and figure not in PERCENT)
+    return next(said, "target")
 
 
 def checkpoints_table(comparison: Comparison) -> Table:

@@ -17,15 +17,17 @@ DASHES = ("-", "--", "-.", ":")
 FEW = 100
 FEW_COLOUR = "#B0B0B0"
 LETTER = 0.012
+EDGE = 0.15
+"""Share of the axis at either end in which a note would run out of the picture."""
 NARROW = 5.0
 """Inches below which a figure is for a column of a paper."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: for each length bucket its centre, its label, a share with its 95 % bounds and the examples.
+    """One line: for each length bucket its centre, its label, a figure with its 95 % bounds and the examples.
 
-    All lists have one entry a bucket; value, low and high are in [0, 1] (NaN leaves a gap). `dots`, where there are
+    All lists have one entry a bucket; a value that is NaN leaves a gap. `dots`, where there are
     any, are the values of the single runs behind each value.
     Raises ValueError when the lists differ in length.
     """
@@ -55,12 +57,13 @@ def draw_length_curve(
     width: float = 7.2,
     figure: str = "exact match",
     published: Sequence[Curve] = (),
+    top: float = 1,
 ) -> Figure:
-    """Draw exact match, or another share, against target length, one line and one band a curve; `width` in inches.
+    """Draw exact match, or another figure, against target length, one line and one band a curve; `width` in inches.
 
     Points from fewer than 100 examples are grey: their band is wide and their order means little. The dotted line
     stands at ``trained_length`` (tokens without BOS and EOS); everything right of it is extrapolation. `published`
-    are curves of other work, dotted in the colour of the curve that has their label.
+    are curves of other work, dotted in the colour of the curve that has their label. The axis ends at `top`.
     """
     small = text_size(width)
     drawn = Figure(figsize=(width, 0.35 * width + 1.9), layout="constrained")
@@ -71,10 +74,10 @@ def draw_length_curve(
     places = {curve.label: number for number, curve in enumerate(curves)}
     for curve in published:
         _draw_published(axis, curve, places[curve.label])
-    _draw_trained(axis, trained_length, small)
-    axis.set_ylim(0, 1)
+    axis.set_ylim(0, top)
     axis.margins(x=0.03)
-    axis.set_yticks(np.linspace(0, 1, 6))
+    _draw_trained(axis, trained_length, small)
+    axis.set_yticks(np.linspace(0, top, 6))
     axis.tick_params(labelsize=small)
     axis.set_xlabel(f"{side} length (tokens without BOS and EOS)", fontsize=small + 1)
     axis.set_ylabel(f"{figure}{' ' if width > NARROW else chr(10)}({band})", fontsize=small + 1)
@@ -125,13 +128,15 @@ def _draw_published(axis: Axes, curve: Curve, number: int) -> None:
 
 def _draw_trained(axis: Axes, trained_length: int, size: int) -> None:
     axis.axvline(trained_length, color="#555555", linestyle=":", linewidth=1.5, zorder=1)
+    left, right = axis.get_xlim()
+    place = (trained_length - left) / (right - left)
     note = axis.annotate(
         "longest trained",
         (trained_length, 1),
         xycoords=("data", "axes fraction"),
         xytext=(0, 5),
         textcoords="offset points",
-        ha="center",
+        ha="left" if place < EDGE else "right" if place > 1 - EDGE else "center",
         va="bottom",
         fontsize=size,
         color="#555555",

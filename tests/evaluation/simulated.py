@@ -88,6 +88,24 @@ def write_numbers(
     return path
 
 
+def write_texts(home: Path, bleus: Mapping[str, float]) -> Path:
+    """Two seeds of each encoding with its BLEU, the second's greater by 1, and five less in the longer of two buckets;
+    chrF is twice as much."""
+    for encoding, bleu in bleus.items():
+        for seed in range(2):
+            buckets = [(2, 5, 120, bleu + seed), (6, 9, 80, bleu + seed - 5)]
+            by_length = [
+                {"min_length": low, "max_length": high, "n": n, **scored(score)} for low, high, n, score in buckets
+            ]
+            generated = {"test_iid": {**scored(bleu + seed), "by_length": by_length}}
+            write_run(home / f"{encoding}{seed}", config(seed, encoding), {"test_iid": 0.1}, generated=generated)
+    return home
+
+
+def scored(bleu: float) -> dict[str, Any]:
+    return {"bleu": {"score": bleu, "signature": "tok:13a"}, "chrf": {"score": 2 * bleu, "signature": "-"}}
+
+
 def warned(text: str, about: str) -> list[str]:
     """The warnings of a printed comparison about a group, or about all."""
     return [line for line in text.splitlines() if line.startswith(f"{about}: ")]

@@ -15,7 +15,7 @@ from relformer.errors import UserError
 from relformer.evaluation.compare import chosen, compare_command, compare_runs, compared
 from relformer.evaluation.statistics import interval_over_seeds
 from relformer.evaluation.tables import spread
-from tests.evaluation.simulated import config, warned, write_groups, write_numbers, write_run
+from tests.evaluation.simulated import config, warned, write_groups, write_numbers, write_run, write_texts
 
 
 def table(text: str, title: str) -> list[list[str]]:
@@ -65,6 +65,20 @@ def test_text_is_compared_by_its_scores(tmp_path: Path, capsys: pytest.CaptureFi
     assert against[0] == "alibi" and against[2] == "+3.17" and against[5] == "0.100"
     written = [row for row in csv.DictReader((tmp_path / "all.csv").open()) if row["figure"] == "bleu"]
     assert [float(row["mean"]) for row in written] == pytest.approx([102.5 / 3, 31.0])
+
+
+def test_text_is_compared_by_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """BLEU in the buckets that runs made of it, which no mean can join, in the table, the records and the page."""
+    write_texts(tmp_path / "runs", {"t5": 30.0, "alibi": 33.0})
+    page, numbers = tmp_path / "all.html", tmp_path / "all.csv"
+    compare_runs([str(tmp_path / "runs")], baseline="t5", csv=numbers, html=page)
+    found = table(capsys.readouterr().out, "test_iid, BLEU by length")
+    assert found[0] == ["runs", "2-5", "6-9"] and found[-1] == ["n", "120", "80"]
+    assert found[2][:2] == ["t5", "30.50 [24.15, 36.85]"]
+    rows = [row for row in csv.DictReader(numbers.open()) if row["figure"] == "chrf" and row["runs"] == "t5"]
+    ends = [(row["min_length"], row["max_length"], row["n_sentences"], float(row["mean"])) for row in rows]
+    assert ends[1:] == [("2", "5", "120", pytest.approx(61.0)), ("6", "9", "80", pytest.approx(51.0))]
+    assert "<h2>BLEU by length</h2>" in page.read_text()
 
 
 def test_a_mean_never_stands_alone() -> None:

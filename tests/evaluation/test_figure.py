@@ -11,7 +11,7 @@ from relformer.evaluation.compare import compared
 from relformer.evaluation.figure import COLUMN, PAGE, figure_command
 from relformer.evaluation.pictures import curve_figure, pareto_figure, scatter_figure
 from relformer.evaluation.tables import within_scale
-from tests.evaluation.simulated import config, write_groups, write_numbers
+from tests.evaluation.simulated import config, write_groups, write_numbers, write_texts
 
 BEGINNINGS = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
 
@@ -59,6 +59,15 @@ def test_a_curve_of_another_figure_says_so(runs: Path) -> None:
     assert values != found.groups[0].by_length("test_longer", [(15, 15)])[15, 15]
 
 
+def test_a_curve_of_bleu_has_its_scale(tmp_path: Path) -> None:
+    found = compared([str(write_texts(tmp_path, {"t5": 30.0, "alibi": 44.0}))], tests=False)
+    axis = curve_figure(found, PAGE, "bleu").axes[0]
+    assert axis.get_ylabel().startswith("BLEU") and "target length" in axis.get_xlabel()
+    assert axis.get_ylim() == (0, 60)  # the interval of 44.5 of two seeds, 1 apart, ends at 50.85
+    lines = {line.get_label(): line.get_data() for line in axis.get_lines()}
+    assert [list(map(float, each)) for each in lines["t5"]] == [[3.5, 7.5], [30.5, 25.5]]
+
+
 def test_the_scatters_show_every_seed(runs: Path) -> None:
     found = compared([str(runs)], tests=False)
     expected = {
@@ -75,6 +84,7 @@ def test_the_scatters_show_every_seed(runs: Path) -> None:
     [
         (["out=a.gif"], r"must end in \.pdf, \.svg, \.png"),
         (["out=a.pdf", "width=-3"], "width='-3' is not one of column, page"),
+        (["out=a.pdf", "figure=chrf"], "figure='chrf' is drawn by length: relformer figure curve"),
         (["out=a.pdf", "cost=watts"], "no cost 'watts' that all runs have; there is: parameters"),
         ([], "required: out="),
     ],

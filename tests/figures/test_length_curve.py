@@ -99,3 +99,11 @@ def test_a_legend_of_long_names_lies_within_the_figure(width: float) -> None:
     figure.draw_without_rendering()
     extent = figure.legends[0].get_window_extent()
     assert extent.x0 >= 0 and extent.x1 <= figure.bbox.width
+
+
+@pytest.mark.parametrize("trained_length", [0, 15, 40])
+def test_the_note_of_the_trained_length_lies_within_the_figure(trained_length: int) -> None:
+    figure = draw_length_curve([CURVE], "", trained_length, width=3.35)
+    figure.draw_without_rendering()
+    extent = figure.axes[0].texts[0].get_window_extent()
+    assert extent.x0 >= 0 and extent.x1 <= figure.bbox.width

@@ -59,21 +59,23 @@ def finding_lines(findings: Sequence[Finding], rows: Sequence[Row], found: Seque
 
 def verdict(order: Sequence[Sequence[Sample]]) -> str:
     """Confirmed where every pair is told apart as said, contradicted where one is the other way round; what the means
-    say so far where there are too few runs, or they overlap."""
+    say so far where there are too few runs, they overlap, or some rows have none."""
     missing = [sample.name for group in order for sample in group if not sample.values]
-    if missing:
-        return f"**open**, not run: {'; '.join(missing)}."
-    pairs = [pair for one, next_ in pairwise(order) for pair in product(one, next_)]
+    unknown = f"not run: {'; '.join(missing)}." if missing else ""
+    pairs = [pair for one, next_ in pairwise(order) for pair in product(one, next_) if all(row.values for row in pair)]
+    if not pairs:
+        return f"**open**, {unknown}"
+    rest = f" Still {unknown}" if missing else ""
     against = [(a, b) for a, b in pairs if mean(a.values) <= mean(b.values)]
     if against:
         # Nobody said beforehand which pair, or that it would be the other way round.
         level = LEVEL / (2 * len(pairs))
         word = "contradicted" if any(told_apart(b, a, level) for a, b in against) else "so far no"
-        return f"**{word}**: {'; '.join(f'{a} is not above {b}' for a, b in against)}."
+        return f"**{word}**: {'; '.join(f'{a} is not above {b}' for a, b in against)}.{rest}"
     a, b = min(pairs, key=lambda pair: min(pair[0].values) - max(pair[1].values))
-    if all(told_apart(*pair) for pair in pairs):
+    if not missing and all(told_apart(*pair) for pair in pairs):
         return f"**confirmed**: closest are {a} above {b}, by chance p = {chance(a, b):.3g}."
-    return f"**so far yes**: closest are {a} above {b}."
+    return f"**so far yes**: closest are {a} above {b}.{rest}"
 
 
 def told_apart(above: Sample, below: Sample, level: float = LEVEL) -> bool:

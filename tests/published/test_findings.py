@@ -52,6 +52,14 @@ def test_what_was_not_run_is_open() -> None:
     assert verdict(order({"a": [], "b": [0.1]}, {"c": []})) == "**open**, not run: a; c."
 
 
+def test_rows_without_runs_keep_what_the_others_say_from_being_confirmed() -> None:
+    above, below = [0.7, 0.8, 0.9], [0.1, 0.2, 0.3]
+    said = verdict(order({"a": above, "d": []}, {"c": below}))
+    assert said == "**so far yes**: closest are a 0.700 - 0.900 (n 3) above c 0.100 - 0.300 (n 3). Still not run: d."
+    said = verdict(order({"a": [0.1], "d": []}, {"c": [0.2]}))
+    assert said == "**so far no**: a 0.100 (n 1) is not above c 0.200 (n 1). Still not run: d."
+
+
 @pytest.mark.parametrize("table", published_tables(), ids=lambda table: table.title)
 def test_findings_are_of_rows_of_their_table(table: Table) -> None:
     """Each names at least two groups, no row twice; the published figures, where there are any, are in the order."""

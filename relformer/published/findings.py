@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from statistics import mean
 from typing import Any
 
 from relformer.evaluation.groups import Group
+from relformer.evaluation.report import LEARNED
+from relformer.published.reach import reached
 from relformer.published.rows import Row
 
 LEVEL = 0.05
@@ -20,15 +22,23 @@ LEVEL = 0.05
 @dataclass(frozen=True)
 class Finding:
     """`order` holds groups of rows, by name: every run of one lies above every run of the next. On the set of the rows,
-    or another."""
+    or another; in the rows' figure, or in how far it reaches."""
 
     says: str
     order: tuple[tuple[str, ...], ...]
     set: str | None = None
+    reach: bool = False
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Finding:
-        return cls(content["says"], tuple(map(tuple, content["order"])), content.get("set"))
+        order = tuple(map(tuple, content["order"]))
+        return cls(content["says"], order, content.get("set"), content.get("reach", False))
+
+    def sample(self, row: Row, group: Group) -> Sample:
+        if self.reach:
+            each = [reached(replace(group, runs={seed: run})) for seed, run in sorted(group.runs.items())]
+            return Sample(row.name, [float(length) for length in each if length is not None], 0)
+        return Sample(row.name, group.values(self.set or row.set, row.figure))
 
 
 @dataclass(frozen=True)
@@ -37,10 +47,11 @@ class Sample:
 
     name: str
     values: list[float]
+    digits: int = 3
 
     def __str__(self) -> str:
-        low, high = min(self.values), max(self.values)
-        figures = f"{low:.3f}" if len(self.values) == 1 else f"{low:.3f} - {high:.3f}"
+        low, high = (f"{value:.{self.digits}f}" for value in (min(self.values), max(self.values)))
+        figures = low if len(self.values) == 1 else f"{low} - {high}"
         return f"{self.name} {figures} (n {len(self.values)})"
 
 
@@ -48,13 +59,18 @@ def finding_lines(findings: Sequence[Finding], rows: Sequence[Row], found: Seque
     """A line of Markdown for each, and an empty one behind them."""
     of_row = {row.name: (row, group) for row, group in zip(rows, found, strict=True)}
     for finding in findings:
-        samples = {
-            name: Sample(name, group.values(finding.set or row.set, row.figure))
-            for name, (row, group) in of_row.items()
-        }
-        yield f"- {finding.says}: {verdict([[samples[name] for name in names] for names in finding.order])}"
+        order = [[finding.sample(*of_row[name]) for name in names] for names in finding.order]
+        said = f"- {finding.says}: {verdict(order)}"
+        failed = [name for names in finding.order for name in names if not learned(*of_row[name])]
+        yield said + (f" Not learned: {'; '.join(failed)}." if failed and finding.set is None else "")
     if findings:
         yield ""
+
+
+def learned(row: Row, group: Group) -> bool:
+    """Whether the runs, where there are any, do in distribution what is asked beyond it; of text nothing is asked."""
+    values = [] if row.of_text else group.values("test_iid")
+    return not values or mean(values) >= LEARNED
 
 
 def verdict(order: Sequence[Sequence[Sample]]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
-from relformer.evaluation.groups import Group
-from relformer.evaluation.pictures import curve_figure, scatter_figure
+from relformer.evaluation.groups import Group, edges_of
+from relformer.evaluation.pictures import curve_figure, curve_sets, scatter_figure
 from relformer.evaluation.tables import Comparison, spoken, within_scale
 from relformer.figures.scatter import Points, draw_scatter
 from relformer.published.rows import Row
@@ -21,7 +21,8 @@ def pictures_of(table: Table, found: Sequence[Group]) -> Iterator[tuple[str, Fig
     """The end of a file name and the picture, for each test that rows have runs of."""
     tests: dict[str, list[Found]] = {}
     for row, group in zip(table.rows, found, strict=True):
-        if group.runs and not row.of_text:
+        lengths = {edge for name in curve_sets([group]) for edge in edges_of([group], name, row.figure)}
+        if len(lengths) > 1:  # no curve of targets that are padded to one
             tests.setdefault(group.content, []).append((row, group))
     for number, rows in enumerate(tests.values(), 1):
         end = "" if len(tests) == 1 else f"_{number}"
@@ -29,7 +30,7 @@ def pictures_of(table: Table, found: Sequence[Group]) -> Iterator[tuple[str, Fig
         figures = sorted({(row.set, row.figure) for row, _ in rows})
         comparison = Comparison(groups, labels, 0, figures, [])
         theirs = [row.curve for row, _ in rows if row.curve is not None]
-        yield f"lengths{end}", curve_figure(comparison, published=theirs)
+        yield f"lengths{end}", curve_figure(comparison, figure=rows[0][0].figure, published=theirs)
         if table.claim:
             yield f"claim{end}", by_number(rows) if rows[0][0].x is not None else both(comparison)
 

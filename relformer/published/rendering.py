@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from relformer.evaluation.groups import Group
 from relformer.evaluation.tables import digits
-from relformer.published.findings import finding_lines
+from relformer.published.findings import finding_lines, learned
+from relformer.published.reach import reached
 from relformer.published.rows import Row
 from relformer.published.tables import Table
 
-HEAD = ("row", "published", "ours", "spread", "n", "in distribution", "reaches", "steps", "CPU time", "command")
-ENOUGH = 10
-"""Sentences of a length for its figure to count alone."""
+HEAD = (
+    *("row", "published", "ours", "spread", "n", "correct prefix", "in distribution", "reaches"),
+    *("steps", "CPU time", "command"),
+)
 FAR = 2.0
 """Standard deviations between seeds beyond which ours is said to be worse."""
 
@@ -42,7 +44,7 @@ def cells(row: Row, group: Group) -> list[str]:
     if not group.runs:
         return [row.name, published, "not run", *[""] * (len(HEAD) - 4), command]
     values = group.values(row.set, row.figure)
-    inside = group.values("test_iid")
+    reach = None if row.of_text else reached(group)
     steps = {run["checkpoints"][run["checkpoint"]]["step"] for run in group.runs.values()}
     return [
         row.name,
@@ -50,40 +52,24 @@ def cells(row: Row, group: Group) -> list[str]:
         shown(row, statistics.mean(values)) + verdict(row, values),
         spread(row, values),
         str(len(values)),
-        f"{statistics.mean(inside):.3f}" if inside and not row.of_text else "",
-        "" if row.of_text else reach(group),
+        prefix(row, group),
+        in_distribution(row, group),
+        "" if reach is None else str(reach),
         ", ".join(f"{step:,}" for step in sorted(steps)),
         cpu_time(group),
         command,
     ]
 
 
-def reach(group: Group) -> str:
-    """The longest length, in distribution or beyond, up to which half of the outputs are right, mean over seeds.
-
-    Lengths of few sentences count with the next. Nothing where both sets have a length: that of targets padded to one.
-    """
-    inside, beyond = (sorted(group.lengths(name)) for name in ("test_iid", "test_longer"))
-    if set(inside) & set(beyond):
-        return ""
-    furthest = ""
-    for name, lengths in (("test_iid", inside), ("test_longer", beyond)):
-        for low, high in pooled(group, name, lengths):
-            (values,) = group.by_length(name, [(low, high)]).values()
-            if statistics.mean(values) < 0.5:
-                return furthest
-            furthest = str(high)
-    return furthest
+def prefix(row: Row, group: Group) -> str:
+    """Tells rows apart whose exact match is at its floor."""
+    values = [] if row.of_text else group.values(row.set, "correct_prefix")
+    return f"{statistics.mean(values):.3f}" if values else ""
 
 
-def pooled(group: Group, name: str, lengths: list[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring lengths of a set, as many together as have `ENOUGH` sentences; the last may have fewer."""
-    low = None
-    for length in lengths:
-        low = length if low is None else low
-        if group.sentences(name, (low, length)) >= ENOUGH or length == lengths[-1]:
-            yield low, length
-            low = None
+def in_distribution(row: Row, group: Group) -> str:
+    values = [] if row.of_text else group.values("test_iid")
+    return f"{statistics.mean(values):.3f}{'' if learned(row, group) else ', not learned'}" if values else ""
 
 
 def shown(row: Row, value: float) -> str:

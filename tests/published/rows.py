@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from relformer.config import prepare
 from relformer.published.matching import composed
 from relformer.published.rows import Row
 from relformer.published.tables import published_tables
 
+prepare()
 TABLES = published_tables()
 
 
@@ -17,19 +19,31 @@ def row(name: str, title: str = "reversal") -> Row:
     return next(row for row in table.rows if row.name == name)
 
 
-def finished(of: Row, directory: Path, seed: int, score: float, **changes: Any) -> Path:
-    """What a run of a row leaves, as far as it is read here."""
+def finished(
+    of: Row, directory: Path, seed: int, score: float, iid: float = 0.99, padded: bool = False, **changes: Any
+) -> Path:
+    """What a run of a row leaves, as far as it is read here; `padded` where all targets have one length."""
     parts = copy.deepcopy(dict(composed(of.experiment, of.overrides))) | {"seed": seed}
     for key, value in changes.items():
         group, _, option = key.rpartition("__")
         node = parts[group] if group else parts
         node.pop(option) if value is None else node.update({option: value})
-    length = {"min_length": 17, "max_length": 17, "n": 200, "exact_match": score}
-    inside = {"n": 200, "exact_match": 0.99, "by_length": [length | {"min_length": 16, "max_length": 16}]}
-    tested = {of.set: {"n": 200, "exact_match": score, "by_length": [length]}}
-    figures = {"step": parts["max_steps"], "test_iid": inside} | ({} if of.of_text else tested)
-    content = {"config": parts, "checkpoint": "last", "checkpoints": {"last": figures}, "trained_length": 16}
-    content |= {"generated": {of.set: {of.figure: {"score": 100 * score}}}} if of.of_text else {}
+    tested = {"n": 200, "exact_match": score, "correct_prefix": (1 + score) / 2} if of.set != "test_iid" else {}
+    sets = {"test_iid": {"n": 200, "exact_match": iid}, of.set: tested or {"n": 200, "exact_match": iid}}
+    for name, figures in sets.items():
+        length = 12 if padded else 17 if name == of.set else 16
+        figures["by_length"] = [{"min_length": length, "max_length": length, **figures}]
+    content = {
+        "config": parts,
+        "checkpoint": "last",
+        "checkpoints": {"last": {"step": parts["max_steps"], **sets}},
+        "trained_length": 16,
+        "cost": {"cpu_seconds": 90.0 + 60 * seed},
+    }
+    if of.of_text:
+        scored = {of.figure: {"score": 100 * score}}
+        by_length = [{"min_length": n, "max_length": n + 4, "n": 150, **scored} for n in (5, 10)]
+        content["generated"] = {of.set: {**scored, "by_length": by_length}}
     directory.mkdir(parents=True)
-    (directory / "metrics.json").write_text(json.dumps(content | {"cost": {"cpu_seconds": 90.0 + 60 * seed}}))
+    (directory / "metrics.json").write_text(json.dumps(content))
     return directory

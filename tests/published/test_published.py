@@ -7,9 +7,11 @@ import pytest
 from relformer.errors import UserError
 from relformer.evaluation.groups import Group, find_runs, group_runs
 from relformer.published.command import published_command
+from relformer.published.findings import finding_lines
 from relformer.published.matching import group_of
 from relformer.published.pictures import pictures_of
-from relformer.published.rendering import cells, reach
+from relformer.published.reach import reached
+from relformer.published.rendering import cells
 from tests.config.composed import names
 from tests.published.rows import TABLES, finished, row
 
@@ -24,24 +26,49 @@ def test_every_row_names_what_it_compares() -> None:
     assert len(set(commands)) == len(commands)
 
 
-def reached(by_length: dict[str, list[tuple[int, int, float]]]) -> str:
+def reach(by_length: dict[str, list[tuple[int, int, float]]]) -> int | None:
     """Of (length, sentences, exact match) in each set."""
     sets = {
         name: {"by_length": [{"min_length": m, "max_length": m, "n": n, "exact_match": x} for m, n, x in lengths]}
         for name, lengths in by_length.items()
     }
-    run = {"checkpoint": "last", "checkpoints": {"last": sets}}
-    return reach(Group({}, {0: run}))
+    return reached(Group({}, {0: {"checkpoint": "last", "checkpoints": {"last": sets}}}))
 
 
 def test_how_far_a_row_reaches() -> None:
     good = [(length, 100, 0.9) for length in range(2, 17)]
-    assert reached({"test_iid": good, "test_longer": [(17, 50, 0.6), (18, 50, 0.4), (19, 50, 0.9)]}) == "17"
+    assert reach({"test_iid": good, "test_longer": [(17, 50, 0.6), (18, 50, 0.4), (19, 50, 0.9)]}) == 17
     few = {"test_iid": [(1, 1, 0.0), *good], "test_longer": [(17, 50, 0.4)]}
-    assert reached(few) == "16"  # the one of length 1 counts with those of 2
-    assert reached({"test_iid": [(2, 100, 0.1)], "test_longer": [(17, 50, 0.9)]}) == ""
-    padded = {"test_iid": [(12, 100, 1.0)], "test_longer": [(12, 100, 0.0)]}
-    assert reached(padded) == ""
+    assert reach(few) == 16  # the one of length 1 counts with those of 2
+    assert reach({"test_iid": [(2, 100, 0.1)], "test_longer": [(17, 50, 0.9)]}) == 0
+    assert reach({"test_iid": [(12, 100, 1.0)], "test_longer": [(12, 100, 0.0)]}) is None  # padded
+    assert reach({}) is None
+
+
+def test_findings_of_reach_and_rows_that_have_not_learned(tmp_path: Path) -> None:
+    table = next(table for table in TABLES if "reversal" in table.title)
+    for number, (name, score) in enumerate({"abs": 0.1, "rel-e": 0.6, "rel-b": 0.7, "rel-eb": 0.3}.items()):
+        finished(row(name), tmp_path / str(number), 0, score, iid=0.97 if name == "rel-b" else 0.99)
+    groups = [group_of(each, group_runs(find_runs([str(tmp_path)]))) for each in table.rows]
+    said = list(finding_lines(table.findings, table.rows, groups))[1]
+    assert said.startswith(
+        "- They reach further than absolute ones: **so far no**: rel-eb 16 (n 1) is not above abs 16"
+    )
+    assert said.endswith("Not learned: rel-b.")
+    names = [each.name for each in table.rows]
+    assert cells(table.rows[names.index("rel-b")], groups[names.index("rel-b")])[6:8] == ["0.970, not learned", "17"]
+
+
+def test_a_table_of_text_has_a_curve_of_its_score(tmp_path: Path) -> None:
+    """And one whose targets have one length has none."""
+    table = next(table for table in TABLES if "Multi30k" in table.title)
+    group = group_of(table.rows[0], group_runs(find_runs([str(finished(table.rows[0], tmp_path / "a", 0, 0.3))])))
+    (axis,) = dict(pictures_of(table, [group, *[Group({}, {})] * (len(table.rows) - 1)]))["lengths"].axes
+    assert axis.get_ylabel().startswith("BLEU")
+    table = next(table for table in TABLES if "addition" in table.title)
+    run = finished(table.rows[0], tmp_path / "b", 0, 0.3, padded=True)
+    group = group_of(table.rows[0], group_runs(find_runs([str(run)])))
+    assert group.runs and not list(pictures_of(table, [group, *[Group({}, {})] * (len(table.rows) - 1)]))
 
 
 def test_published_curves_are_of_the_rows_and_drawn_beside_ours(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def measure(trained: TrainedRun, only: str | None = None) -> Measured:
         enable_checkpointing=False,
     )
     data = DataModule(corpus, common_options(content["data"]), module.config["seed"])
-    rows = evaluate(trainer, module, data, generate=content["eval"]["generate"])
-    figures = generated_figures(module, corpus, rows)
+    rows = evaluate(trainer, module, data, content["eval"]["generate"])
+    figures = generated_figures(module.generated, module, corpus, rows)
     return Measured(corpus, rows, figures, module.config["length_side"], trainer.is_global_zero)
 
 

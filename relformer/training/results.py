@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
-from relformer.evaluation.generation import generation_figures
+from relformer.evaluation.generation import Output, generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
 from relformer.report.pages import PAGE, report_run
@@ -36,23 +36,24 @@ def report(
     """Evaluate the last and the best checkpoint, print the table and write the files; the headline is
     `eval.checkpoint`."""
     keepers = [c for c in trainer.callbacks if isinstance(c, BestCheckpoint)]  # type: ignore[attr-defined]
-
-    def keep() -> None:
-        for keeper in keepers:
-            keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
-
     headline, side = config.eval.checkpoint, data.corpus.length_side
     generate = config.eval.generate
-    rows, steps = {}, {"last": trainer.global_step}
-    rows["last"] = evaluate(trainer, module, data, validated=keep, generate=generate and headline == "last")
+    steps = {"last": trainer.global_step}
+    validate(trainer, module, data)
     for keeper in keepers:
-        steps["best_val"], rows["best_val"] = read_step(keeper.path), rows["last"]
+        keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
+        steps["best_val"] = read_step(keeper.path)
+    trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
+    rows = {"last": test(trainer, module, data, generate and steps[headline] == steps["last"])}
+    written = dict(module.generated)
+    for keeper in keepers:
+        rows["best_val"] = rows["last"]
         if steps["best_val"] != steps["last"]:
             content = torch.load(keeper.path, map_location="cpu", weights_only=True)
             load_weights(module, content["state_dict"])
             module.log_prefix = "best_val/"
-            rows["best_val"] = evaluate(trainer, module, data, generate=generate and headline == "best_val")
+            rows["best_val"] = evaluate(trainer, module, data, generate and headline == "best_val")
+            written = module.generated if headline == "best_val" else written
     skipping = [c for c in trainer.callbacks if isinstance(c, FiniteSteps)]  # type: ignore[attr-defined]
     throughput = [c for c in trainer.callbacks if isinstance(c, Throughput)]  # type: ignore[attr-defined]
     speed = throughput[0].figures if throughput else {"seconds_per_step": None}
@@ -78,32 +79,34 @@ def report(
             name: {"step": steps[name], **{key: summarise(r, side) for key, r in found.items()}}
             for name, found in rows.items()
         },
-        "generated": (generated := generated_figures(module, data.corpus, rows[headline])),
+        "generated": (generated := generated_figures(written, module, data.corpus, rows[headline])),
     }
     if trainer.is_global_zero:
         tests = {name: r for name, r in rows[headline].items() if name.startswith("test_")}
         write_report(rows[headline], metrics, config.name, data.corpus.trained_length, run_dir, side)
         report_run(run_dir)
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
-        write_outputs(module.generated, data.corpus, run_dir)
+        write_outputs(written, data.corpus, run_dir)
         print_generation({name: generated[name] for name in tests if name in generated}, config.decoding)
         logger.info("%s", closing(rows, steps, tests, run_dir, config, speed))
     return metrics
 
 
-def evaluate(
-    trainer: pl.Trainer,
-    module: Seq2SeqModule,
-    data: DataModule,
-    validated: Callable[[], None] = lambda: None,
-    generate: bool = False,
-) -> dict[str, Tensor]:
-    """Outcomes of every validation and test set, gathered from all ranks; `validated` runs between the two. Where
-    `generate`, the test sets are decoded as well, into `module.generated`."""
+def evaluate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, generate: bool) -> dict[str, Tensor]:
+    """Outcomes of every validation and test set, gathered from all ranks. Where `generate`, the test sets are decoded
+    as well, into `module.generated`."""
+    validate(trainer, module, data)
+    return test(trainer, module, data, generate)
+
+
+def validate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule) -> None:
     module.rows = {}
     if data.corpus.evaluation_sets("val"):
         trainer.validate(module, datamodule=data, verbose=False)
-    validated()
+
+
+def test(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, generate: bool) -> dict[str, Tensor]:
+    """See `evaluate`, of which it is the second half."""
     module.generate_all = generate
     if generate:
         module.generated = {}
@@ -113,12 +116,14 @@ def evaluate(
     return dict(module.rows)
 
 
-def generated_figures(module: Seq2SeqModule, corpus: Corpus, rows: dict[str, Tensor]) -> dict[str, Any]:
+def generated_figures(
+    written: Mapping[str, list[Output]], module: Seq2SeqModule, corpus: Corpus, rows: dict[str, Tensor]
+) -> dict[str, Any]:
     """Of every set that was decoded whole."""
     tokenize = module.config["eval"]["bleu_tokenize"]
     return {
         name: generation_figures(outputs, corpus.sets[name], module.target_vocabulary, rows[name], tokenize=tokenize)
-        for name, outputs in module.generated.items()
+        for name, outputs in written.items()
         if len(outputs) == len(corpus.sets[name])
     }
 

@@ -18,18 +18,13 @@ def conf_dir() -> Path:
     return inside if (inside / "train.yaml").exists() else package.parent / "conf"
 
 
-def presets(group: str) -> list[str]:
-    """The names that `preset` knows."""
-    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
-
-
 def preset(group: str, name: str) -> dict[str, Any]:
     """What `conf/GROUP/NAME.yaml` sets.
 
     Raises:
         UserError: there is no such file.
     """
-    names = presets(group)
+    names = sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
     if name not in names:
         raise UserError(f"no {group} {name!r}{did_you_mean(name, names)}\n  {group}: {', '.join(names)}")
     file = conf_dir() / group / f"{name}.yaml"

@@ -11,7 +11,7 @@ from typing import Any
 
 from relformer.data.corpus import DataOptions
 from relformer.errors import UserError
-from relformer.evaluation.scores import PERCENT, scores_of
+from relformer.evaluation.scores import METRICS, PERCENT, scores_of
 from relformer.evaluation.summary import bucket_edges
 
 NOT_CONTENT = set(DataOptions.__dataclass_fields__) - {"seed", "split_by_length"}
@@ -194,8 +194,10 @@ def check_run(run: Any) -> None:
         check_buckets(figures)
     for name, scores in run.get("generated", {}).items():
         for each in (scores, *scores.get("by_length", [])):
-            found = {metric: each[metric]["score"] for metric in PERCENT if metric in each}
+            found = {metric: float(each[metric]["score"]) for metric in METRICS if metric in each}
             check_figures(f"{name}, ", found, PERCENT, 100.0)
+            if unsigned := [metric for metric in found if not isinstance(each[metric]["signature"], str)]:
+                raise ValueError(f"{name}, {unsigned[0]} has no signature")
         check_buckets(scores)
 
 
@@ -224,7 +226,8 @@ def label_groups(configs: list[dict[str, Any]]) -> list[str]:
         all("encoding" in key for key in apart) and len({each["encoding.name"] for each in flat}) == len(flat)
     ):
         return [str(each["encoding.name"]) for each in flat]
-    return [", ".join(named(key, each[key]) for key in apart if key in each) for each in flat]
+    without = f"without {', '.join(dict.fromkeys(key.partition('.')[0] for key in apart))}"
+    return [", ".join(named(key, each[key]) for key in apart if key in each) or without for each in flat]
 
 
 def named(key: str, value: Any) -> str:

@@ -65,7 +65,10 @@ def of_test(found: Difference | None, baseline: str) -> dict[str, object]:
     if found is None:
         return {}
     sentences = found.sentences
-    over = {} if sentences is None else {"low_over_sentences": sentences.low, "high_over_sentences": sentences.high}
+    over: dict[str, object] = {}
+    if sentences is not None:  # of the seeds that both have
+        over = {"difference_over_sentences": sentences.mean, "low_over_sentences": sentences.low}
+        over |= {"high_over_sentences": sentences.high, "n_over_sentences": sentences.n}
     low, high = found.interval or (None, None)
     return {
         "baseline": baseline,

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from relformer.errors import UserError
 
 METRICS = ("bleu", "chrf", "ter")
+TOKENIZERS = ("13a", "intl", "zh", "char", "none")
+"""What `eval.bleu_tokenize` may be."""
 PERCENT = ("bleu", "chrf")
 """Those from 0 to 100, of which more is better."""
 
@@ -46,7 +48,7 @@ def text_scores(
         if resampled:
             said = json.loads(score.format(width=6, signature=signature, is_json=True))
             mean, half = said.get("confidence_mean", score.score), said.get("confidence_var", 0.0)
-            found[name] |= {"low": mean - half, "high": mean + half}
+            found[name] |= {"low": max(0.0, mean - half), "high": mean + half}
     return found
 
 
@@ -73,6 +75,7 @@ def bleu_of(counts: NDArray[np.float64]) -> float:
     return float(BLEU.compute_bleu(grams[:4], grams[4:], written, expected, smooth_method="exp").score)
 
 
-def tokenizer_of(signature: str) -> str:
-    """`13a` of nrefs:1|case:mixed|eff:no|tok:13a|..."""
-    return dict(part.split(":", 1) for part in signature.split("|"))["tok"]
+def tokenizer_of(signature: str) -> str | None:
+    """`13a` of nrefs:1|case:mixed|eff:no|tok:13a|...; None where it says none that `text_scores` takes."""
+    said = [part.removeprefix("tok:") for part in signature.split("|") if part.startswith("tok:")]
+    return said[0] if said and said[0] in TOKENIZERS else None

@@ -40,7 +40,8 @@ def over_sentences(group: Group, base: Group, name: str, figure: str, common: Se
     """A figure of one set, of the runs with these seeds; None where one has nothing stored, and for chrF.
 
     Raises:
-        UserError: what is stored is of other sentences, though the data have the same options.
+        UserError: what is stored is not of the same sentences for all, though the data have the same options, or not of
+            as many as the run was measured on.
     """
     if figure == "bleu":
         return of_text(group, base, name, common)
@@ -48,83 +49,104 @@ def over_sentences(group: Group, base: Group, name: str, figure: str, common: Se
 
 
 def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Sequence[int]) -> OverSentences | None:
-    pairs = {}
-    for seed in common:
-        if (found := both(group, base, seed, name, "examples.jsonl", outcome)) is None:
-            return None
-        ours, theirs = (np.array(rows, dtype=np.float64) for rows in found)
-        if not np.array_equal(ours[:, :2], theirs[:, :2]):
-            raise other_sentences(group, base, seed, name, "examples.jsonl")
-        column = OUTCOMES.index(figure)
-        pairs[seed] = ours[:, column], theirs[:, column]
-    mean = np.mean([one - other for one, other in pairs.values()], axis=0)
+    if (stored := pairs_of(group, base, name, common, "examples.jsonl", outcome)) is None:
+        return None
+    column = OUTCOMES.index(figure)
+    pairs = [[np.array([values[column] for _, values in rows], dtype=np.float64) for rows in pair] for pair in stored]
+    mean = np.mean([one - other for one, other in pairs], axis=0)
     low, high = bootstrap_over_sentences(mean)
-    right = pairs.items() if figure == "exact_match" else ()
+    right = zip(common, pairs, strict=True) if figure == "exact_match" else ()
     p_by_seed = {seed: mcnemar(one > 0.5, other > 0.5).p_mid for seed, (one, other) in right}
     return OverSentences(len(mean), float(mean.mean()), low, high, p_by_seed)
 
 
 def of_text(group: Group, base: Group, name: str, common: Sequence[int]) -> OverSentences | None:
     """BLEU of the resampled sets of sentences (Koehn 2004); None also where the runs' scores are computed otherwise."""
+    scored = [each.runs[seed]["generated"][name]["bleu"] for seed in common for each in (group, base)]
+    if len(signatures := {found["signature"] for found in scored}) > 1:
+        return None
+    tokenize = tokenizer_of(*signatures)
+    if tokenize is None or (stored := pairs_of(group, base, name, common, "outputs.jsonl", text)) is None:
+        return None
     pairs = []
-    for seed in common:
-        signatures = {each.runs[seed]["generated"][name]["bleu"]["signature"] for each in (group, base)}
-        found = both(group, base, seed, name, "outputs.jsonl", text)
-        if found is None or len(signatures) > 1:
-            return None
-        (ours, references), (theirs, other) = (zip(*rows, strict=True) for rows in found)
-        if references != other:
-            raise other_sentences(group, base, seed, name, "outputs.jsonl")
-        tokenize = tokenizer_of(*signatures)
-        pairs.append([counted(outputs, references, tokenize) for outputs in (ours, theirs)])
+    for pair in stored:
+        texts = [tuple(zip(*rows, strict=True)) for rows in pair]  # references and outputs
+        pairs.append([counted(outputs, references, tokenize) for references, outputs in texts])
     counts = np.array(pairs)
     drawn = bootstrap_of_scores(counts[:, 0], counts[:, 1], bleu_of)
     return OverSentences(counts.shape[2], drawn.mean, drawn.low, drawn.high, dict(zip(common, drawn.p, strict=True)))
 
 
-def other_sentences(group: Group, base: Group, seed: int, name: str, file: str) -> UserError:
-    places = " and ".join(str(each.paths[seed].parent / file) for each in (group, base))
-    return UserError(f"{places} hold other sentences in {name}, though their data have the same options")
-
-
-OUTCOMES = ("source_length", "target_length", "exact_match", "correct_prefix")
-
-
-def outcome(line: dict[str, Any]) -> tuple[float, ...]:
-    prefix = line["first_error"] / line["labels"]
-    return line["source_length"], line["target_length"], line["exact_match"], prefix
-
-
-def text(line: dict[str, Any]) -> tuple[str, str]:
-    return str(line["output"]), str(line["reference"])
-
-
-Row = tuple[Any, ...]
+OUTCOMES = ("exact_match", "correct_prefix")
+Row = tuple[Any, Any]
+"""What a sentence is known by, and what was made of it."""
 Read = Callable[[dict[str, Any]], Row]
 
 
-def both(group: Group, base: Group, seed: int, name: str, file: str, read: Read) -> tuple[list[Row], list[Row]] | None:
-    """What the runs of a seed left of a set's sentences, in the set's order; None where one has nothing."""
-    paths = [each.paths[seed].parent / file for each in (group, base) if seed in each.paths]
-    found = [read_lines(path, read).get(name) for path in paths if path.exists()]
-    ours, theirs = found if len(found) == 2 else (None, None)
-    return None if ours is None or theirs is None else (ours, theirs)
+def outcome(line: dict[str, Any]) -> Row:
+    prefix = line["first_error"] / line["labels"]
+    return (line["source_length"], line["target_length"]), (line["exact_match"], prefix)
+
+
+def text(line: dict[str, Any]) -> Row:
+    reference, output = line["reference"], line["output"]
+    if not isinstance(reference, str) or not isinstance(output, str):
+        raise TypeError("reference and output must be text")
+    return reference, output
+
+
+def pairs_of(
+    group: Group, base: Group, name: str, seeds: Sequence[int], file: str, read: Read
+) -> list[tuple[list[Row], list[Row]]] | None:
+    """What the runs of each seed left of a set's sentences, in the set's order; None where one has nothing."""
+    found = []
+    for seed in seeds:
+        rows = [stored(each, seed, name, file, read) for each in (group, base)]
+        if rows[0] is None or rows[1] is None:
+            return None
+        found.append((rows[0], rows[1]))
+    first = [key for key, _ in found[0][1]]
+    for seed, pair in zip(seeds, found, strict=True):
+        for each, rows in zip((group, base), pair, strict=True):
+            if [key for key, _ in rows] != first:
+                places = f"{place(each, seed, file)} and {place(base, seeds[0], file)}"
+                raise UserError(f"{places} hold other sentences in {name}, though their data have the same options")
+    return found
+
+
+def place(group: Group, seed: int, file: str) -> Path:
+    return group.paths[seed].parent / file
+
+
+def stored(group: Group, seed: int, name: str, file: str, read: Read) -> list[Row] | None:
+    """Of one run, as many as it was measured on."""
+    if seed not in group.paths or not (path := place(group, seed, file)).is_file():
+        return None
+    state = path.stat()
+    rows = read_lines(path, read, (state.st_mtime_ns, state.st_size)).get(name)
+    if rows is not None and len(rows) != (n := group.figures(seed).get(name, {}).get("n", len(rows))):
+        rule = f"has {len(rows)} sentences of {name}, of which metrics.json measured {n}"
+        raise UserError(f"{path} {rule}; {AWAY}")
+    return rows
+
+
+AWAY = "move the file away to compare over seeds alone"
 
 
 @cache
-def read_lines(path: Path, read: Read) -> dict[str, list[Row]]:
-    """Lines of JSON by `set`, in the order of `index`.
+def read_lines(path: Path, read: Read, state: tuple[int, int]) -> dict[str, list[Row]]:
+    """Lines of JSON by `set`, in the order of `index`; `state` tells a file from the one that had its name before.
 
     Raises:
         UserError: the line that is not of a sentence.
     """
     found: dict[str, dict[int, Row]] = {}
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 r = json.loads(line)
                 found.setdefault(r["set"], {})[int(r["index"])] = read(r)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
                 rule = f"is not the outcome of a sentence ({type(error).__name__}: {error})"
-                raise UserError(f"{path}:{number} {rule}; move the file away to compare over seeds alone") from None
+                raise UserError(f"{path}:{number} {rule}; {AWAY}") from None
     return {name: [rows[index] for index in sorted(rows)] for name, rows in found.items()}

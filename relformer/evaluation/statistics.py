@@ -137,7 +137,8 @@ class PairedBootstrap:
 
 def bootstrap_of_scores(ours: Floats, theirs: Floats, score: Callable[[Floats], float]) -> PairedBootstrap:
     """Pairs of models by a score of a set's sums, such as BLEU's counts (Koehn 2004, "Statistical significance tests
-    for machine translation evaluation"), seeded. The p is of both tails, about twice sacreBLEU's, which is of one.
+    for machine translation evaluation"), seeded. The p is of both tails, about twice sacreBLEU's, which is of one;
+    it is 1 where no resample differs, as of a single sentence.
 
     Args:
         ours, theirs: counts (pairs, sentences, K) of the same sentences. All pairs see the same resamples.
@@ -152,6 +153,7 @@ def bootstrap_of_scores(ours: Floats, theirs: Floats, score: Callable[[Floats], 
     drawn = np.array([differences(generator.multinomial(n, np.full(n, 1 / n))) for _ in range(SCORED_RESAMPLES)])
     low, high = np.quantile(drawn.mean(axis=1), (0.025, 0.975))
     by_chance = np.abs(drawn - drawn.mean(axis=0)) >= np.abs(observed)  # the law of a difference that is none
+    by_chance |= np.ptp(drawn, axis=0) < 1e-9
     p = (by_chance.sum(axis=0) + 1) / (SCORED_RESAMPLES + 1)
     return PairedBootstrap(float(observed.mean()), float(low), float(high), p.tolist())
 

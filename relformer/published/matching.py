@@ -14,7 +14,7 @@ from relformer.training.resume import run_parts
 
 ELSEWHERE = (
     *("seed", "data.path", "data.workers", "data.eval_batch_size", "attention."),
-    *("eval.every", "eval.generate", "eval.checkpoint"),
+    *("eval.every", "eval.generate"),
 )
 """Parts of a run's configuration that change no weight and no figure of a checkpoint, and the seed."""
 SEARCH = ("decoding.",)
@@ -56,7 +56,7 @@ def fault(row: Row, group: Group, seed: int) -> str | None:
     if done < planned:
         return f"it stopped at step {done:,} of {planned:,}"
     for change in group.config.get("changes", []):
-        if counts := [key for key in change["options"] if not key.startswith((*ignored(row), "eval."))]:
+        if counts := [key for key in change["options"] if not key.startswith((*ignored(row), *SEARCH, "eval."))]:
             return f"it was trained with other options until step {change['step']:,} ({', '.join(sorted(counts))})"
     if seed not in group.by_seed(row.set, row.figure):
         return f"it has no {row.figure} on {row.set}"

@@ -99,10 +99,14 @@ def said_of_start(checkpoint: Path, changes: Changes, max_steps: int, world: int
         yield f"{before} processes then, {world} now: {what}; dropout and the last digits of sums differ"
 
 
-def history(checkpoint: Path | None, changes: Changes) -> dict[str, Any]:
-    """What a continued run carries of its changes, in its checkpoints and figures: nothing where nothing changed."""
+def history(checkpoint: Path | None, changes: Changes, max_steps: int) -> dict[str, Any]:
+    """What a continued run carries of its changes, in its checkpoints and figures: nothing where nothing changed. A run
+    that was made longer had another schedule until then."""
     if checkpoint is None:
         return {}
-    earlier = read_config(checkpoint).get("changes", [])
+    before = read_config(checkpoint)
+    earlier = before.get("changes", [])
+    if (planned := before["max_steps"]) != max_steps:
+        changes = {**changes, "max_steps": (planned, max_steps)}
     now = [{"step": read_step(checkpoint), "options": {key: list(pair) for key, pair in changes.items()}}]
     return {"changes": [*earlier, *(now if changes else [])]} if earlier or changes else {}

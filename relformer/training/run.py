@@ -64,7 +64,7 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
         trainer.callbacks.insert(0, ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
-    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes)
+    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes, trainer.max_steps)
     module = Seq2SeqModule(parts | origin_record(config.init_from, start.checkpoint))
     if config.init_from is not None and start.checkpoint is None:
         initialise(module, config.init_from, config.init_strict, aloud=trainer.is_global_zero)

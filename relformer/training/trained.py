@@ -18,7 +18,7 @@ from relformer.data.vocabulary import Coder
 from relformer.decoding import DecodingOptions
 from relformer.errors import OptionError, UserError
 from relformer.model.attention import Attention
-from relformer.presets import preset, presets
+from relformer.presets import preset
 from relformer.shipped import TRUST, refuse_foreign
 from relformer.training.exported import WEIGHTS, is_exported
 from relformer.training.module import Seq2SeqModule
@@ -27,6 +27,8 @@ from relformer.training.sealing import read_step, refuse_damaged
 
 CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
 """RoPE's scaling has no weights, and is made to be changed on a trained model."""
+OF_A_SEARCH = ("beams", "n_best", "sample", "temperature", "top_k", "top_p")
+"""Options of decoding that belong to greedy search, to beams or to sampling."""
 KEPT = {"last": "recent", "best_val": "best"}
 """What callbacks=averaging calls the checkpoints it keeps of each kind."""
 
@@ -60,7 +62,7 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     """
     trusted = TRUST in overrides
     overrides = [override for override in overrides if override != TRUST]
-    wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if o.startswith("eval.checkpoint=")]
+    wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if re.match(r"\+*eval\.checkpoint=", o)]
     which = wanted[-1] if wanted else "last"
     path = checkpoint_of(Path(run), which)
     if wanted and path == Path(run):
@@ -166,14 +168,16 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
     for part, schema in {**named, "decoding": "decoding/schema/decoding.yaml", "eval": "eval/default.yaml"}.items():
         config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
     OmegaConf.set_struct(config, True)
-    for choice in [o for o in overrides if o.startswith("decoding=")]:
-        config.decoding = OmegaConf.merge(config.decoding, search(choice.removeprefix("decoding=")))
-    overrides = [o for o in overrides if not o.startswith("decoding=")]
+    searches = [o for o in overrides if re.match(r"\+*decoding=", o)]
+    for choice in searches:
+        config.decoding = OmegaConf.merge(config.decoding, search(choice.partition("=")[2].strip("\"'")))
+    overrides = [o for o in overrides if o not in searches]
     for override in overrides:
         if not re.match(rf"\+*({'|'.join(CHANGEABLE)})[.=]", override):
             raise UserError(f"{override!r} can't change after training; what can is {', '.join(CHANGEABLE)}")
         key, _, value = override.lstrip("+").partition("=")
-        if re.fullmatch(r"\w+", value) and value != "null" and OmegaConf.is_dict(OmegaConf.select(config, key)):
+        whole = key in config or (re.fullmatch(r"\w+", value) and value != "null")
+        if whole and OmegaConf.is_dict(OmegaConf.select(config, key)):
             raise UserError(f"{override!r} can't be chosen after training; set single options: {key}.KEY=VALUE")
     update(config, list(overrides))
     if type(config.average) is not int or config.average < 1:
@@ -182,11 +186,10 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
 
 
 def search(name: str) -> dict[str, Any]:
-    """What `decoding=NAME` sets after training: all in which the searches differ. How long outputs may be, and the
-    like, stays the run's."""
-    chosen, usual = preset("decoding", name), DecodingOptions()
-    apart = {key for other in presets("decoding") for key in preset("decoding", other)}
-    return {key: getattr(usual, key) for key in apart} | chosen
+    """What `decoding=NAME` sets after training: all of `OF_A_SEARCH`. How long outputs may be, how hypotheses are
+    compared and the like stays the run's."""
+    usual = DecodingOptions()
+    return {key: getattr(usual, key) for key in OF_A_SEARCH} | preset("decoding", name)
 
 
 def typed(config: DictConfig, part: str) -> bool:

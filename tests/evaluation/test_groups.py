@@ -109,6 +109,7 @@ def test_labels_are_what_sets_groups_apart() -> None:
     both = labels(config(model={"width": 8}), config(encoding="alibi", model={"width": 16}))
     assert both == ["t5, model.width=8", "alibi, model.width=16"]
     assert len(set(labels(config(), config(decoder_encoding={"name": "alibi"})))) == 2
+    assert labels(config(), config(ema={"decay": 0.99})) == ["without ema", "ema.decay=0.99"]
 
 
 def test_buckets_of_lengths_weigh_sentences_alike(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """sacreBLEU as we call it: one hypothesis a reference, cased, with an interval over sentences and the signature."""
 
+from typing import get_args, get_type_hints
+
 import pytest
 import sacrebleu
 
 from relformer.errors import UserError
-from relformer.evaluation.scores import METRICS, text_scores
+from relformer.evaluation.scores import METRICS, TOKENIZERS, text_scores, tokenizer_of
+from relformer.schema import EvalOptions
 
 REFERENCES = [
     "The dog bit the man.",
@@ -62,3 +65,8 @@ def test_an_output_for_each_reference() -> None:
 def test_empty_outputs_and_references_are_scored() -> None:
     found = text_scores(["", *OUTPUTS[1:], "one too many"], [*REFERENCES, ""], bootstrap=50)
     assert 0 < found["bleu"]["score"] < text_scores(OUTPUTS, REFERENCES)["bleu"]["score"]
+
+
+def test_tokenizers_are_those_that_a_run_may_name() -> None:
+    assert get_args(get_type_hints(EvalOptions)["bleu_tokenize"]) == TOKENIZERS
+    assert [tokenizer_of(said) for said in ("nrefs:1|tok:zh|smooth:exp", "tok:ja-mecab", "-")] == ["zh", None, None]

@@ -1,7 +1,9 @@
 """Trained models on the same sentences: their outcomes, and the text that they wrote."""
 
+import csv
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,6 @@ from relformer.errors import UserError
 from relformer.evaluation.compare import compare_runs, compared
 from relformer.evaluation.differences import Difference
 from relformer.evaluation.scores import bleu_counts, bleu_of, text_scores
-from relformer.evaluation.sentences import read_lines
 from relformer.evaluation.statistics import bootstrap_of_scores, mcnemar
 from tests.evaluation.simulated import config, write_groups, write_numbers
 
@@ -55,7 +56,6 @@ def test_outcomes_of_other_sentences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hold other sentences in test_longer"):
         compared([str(home)])
     path.write_text("\n".join([*lines[:3], "{}"]) + "\n")
-    read_lines.cache_clear()
     with pytest.raises(UserError, match=r"alibi1/examples\.jsonl:4 is not the outcome of a sentence"):
         compared([str(home)])
 
@@ -111,6 +111,7 @@ def test_pairs_of_models_share_their_resamples() -> None:
     assert both.mean == pytest.approx(np.mean([each.mean for each in alone]))
     assert alone[0].low < both.low < both.high < alone[1].high
     assert bootstrap_of_scores(one[None], one[None], bleu_of).p == [1.0]
+    assert bootstrap_of_scores(one[None, :1], other[None, :1], bleu_of).p == [1.0]  # one sentence resamples to itself
 
 
 def test_text_is_compared_over_sentences_by_bleu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +125,14 @@ def test_text_is_compared_over_sentences_by_bleu(tmp_path: Path, capsys: pytest.
     printed = capsys.readouterr().out
     line = next(line for line in printed.split("over sentences", 1)[1].splitlines() if "BLEU" in line)
     assert f"{found.mean:+.2f}" in line and "0: " in line
-    assert "0:0.0" in (tmp_path / "all.csv").read_text()
+    (row,) = [
+        row
+        for row in csv.DictReader((tmp_path / "all.csv").open())
+        if row["figure"] == "bleu" and row["baseline"]
+        if row["runs"] == "alibi"
+    ]
+    assert row["p_by_seed"].startswith("0:0.0") and row["n_over_sentences"] == "40"
+    assert float(row["difference_over_sentences"]) == pytest.approx(found.sentences.mean)
     assert not any(each.sentences for each in compared([str(tmp_path)]).differences if each.figure == "chrf")
 
 
@@ -134,19 +142,63 @@ def test_text_that_can_not_be_paired(tmp_path: Path) -> None:
     whole, metrics = outputs.read_text(), (tmp_path / "alibi0" / "metrics.json").read_text()
     outputs.write_text(whole.replace('"reference": "', '"reference": "other ', 1))
     with pytest.raises(
-        UserError, match=r"t51/outputs\.jsonl and .*alibi1/outputs\.jsonl hold other sentences in test_iid"
+        UserError, match=r"alibi1/outputs\.jsonl and .*alibi0/outputs\.jsonl hold other sentences in test_iid"
     ):
         compared([str(tmp_path)])
-    read_lines.cache_clear()
     outputs.write_text(whole + '{"set": "test_iid", "index": 9, "output": "no reference"}\n')
     with pytest.raises(
         UserError, match=r"alibi1/outputs\.jsonl:41 is not the outcome of a sentence \(KeyError: 'reference'\)"
     ):
         compared([str(tmp_path)])
     outputs.write_text(whole)
-    read_lines.cache_clear()
     (tmp_path / "alibi0" / "metrics.json").write_text(metrics.replace("tok:13a", "tok:char"))
     assert of_bleu(tmp_path).sentences is None
     (tmp_path / "alibi0" / "metrics.json").write_text(metrics)
     outputs.unlink()
+    assert of_bleu(tmp_path).sentences is None
+
+
+@pytest.mark.parametrize("file", ["examples.jsonl", "outputs.jsonl"])
+def test_other_seeds_have_the_same_sentences(file: str, tmp_path: Path) -> None:
+    """Those of one seed agree with each other and not with the first's."""
+    if file == "examples.jsonl":
+        write_groups(tmp_path, {"t5": 0.3, "alibi": 0.6}, seeds=2, each=3)
+    else:
+        write_text_runs(tmp_path, {"t5": 0.5, "alibi": 0.1})
+    for name in ("t51", "alibi1"):
+        path = tmp_path / name / file
+        path.write_text(path.read_text().replace('"target_length": 13', '"target_length": 12').replace("a b", "b a"))
+    with pytest.raises(UserError, match=r"1/.* and .*0/.* hold other sentences"):
+        compared([str(tmp_path)], baseline="t5")
+
+
+ENDLESS = b'{"set": "test_iid", "index": Infinity, "reference": "a", "output": "a"}'
+NO_SENTENCE = r":41 is not the outcome of a sentence "
+DAMAGE = {
+    "short": (lambda lines: lines[:3], r"outputs\.jsonl has 3 sentences of test_iid, of which metrics\.json measured"),
+    "endless": (lambda lines: [*lines, ENDLESS], rf"{NO_SENTENCE}\(OverflowError"),
+    "no text": (lambda lines: [re.sub(b'"output": ".*"', b'"output": null', lines[0])], ":1 .*must be text"),
+    "latin": (lambda lines: [*lines, b'{"set": "\xe4"}'], rf"{NO_SENTENCE}\(UnicodeDecodeError"),
+    "deep": (lambda lines: [*lines, b"[" * 100_000], rf"{NO_SENTENCE}\(RecursionError"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_text_is_named(kind: str, tmp_path: Path) -> None:
+    write_text_runs(tmp_path, {"t5": 0.5, "alibi": 0.1}, seeds=1)
+    change, said = DAMAGE[kind]
+    for path in tmp_path.glob("*/metrics.json"):
+        run = json.loads(path.read_text())
+        run["checkpoints"]["last"]["test_iid"]["n"] = 40
+        path.write_text(json.dumps(run))
+    path = tmp_path / "alibi0" / "outputs.jsonl"
+    path.write_bytes(b"\n".join(change(path.read_bytes().splitlines())) + b"\n")
+    with pytest.raises(UserError, match=said):
+        compared([str(tmp_path)], baseline="t5")
+
+
+def test_a_folder_in_place_of_text_is_no_text(tmp_path: Path) -> None:
+    write_text_runs(tmp_path, {"t5": 0.5, "alibi": 0.1}, seeds=1)
+    (tmp_path / "alibi0" / "outputs.jsonl").unlink()
+    (tmp_path / "alibi0" / "outputs.jsonl").mkdir()
     assert of_bleu(tmp_path).sentences is None

@@ -41,7 +41,7 @@ def finished(
         "cost": {"cpu_seconds": 90.0 + 60 * seed},
     }
     if of.of_text:
-        scored = {of.figure: {"score": 100 * score}}
+        scored = {of.figure: {"score": 100 * score, "signature": "tok:none"}}
         by_length = [{"min_length": n, "max_length": n + 4, "n": 150, **scored} for n in (5, 10)]
         content["generated"] = {of.set: {**scored, "by_length": by_length}}
     directory.mkdir(parents=True)

@@ -110,6 +110,6 @@ def test_a_changed_rate_is_in_force_and_remembered(last: Path, tmp_path: Path) -
     content = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
     assert content["global_step"] == 9
     assert all(torch.equal(before[name], value) for name, value in content["state_dict"].items())
-    said = [{"step": 6, "options": {"optimizer.lr": [0.01, 0.0]}}]
+    said = [{"step": 6, "options": {"optimizer.lr": [0.01, 0.0], "max_steps": [6, 9]}}]
     assert metrics["config"]["changes"] == content["hyper_parameters"]["config"]["changes"] == said
     assert {step for step, name in rows(run) if name == "train/loss"} == set(range(9))

@@ -101,10 +101,10 @@ def pairs_of(
     """What the runs of each seed left of a set's sentences, in the set's order; None where one has nothing."""
     found = []
     for seed in seeds:
-        rows = [stored(each, seed, name, file, read) for each in (group, base)]
-        if rows[0] is None or rows[1] is None:
+        ours, theirs = (stored(each, seed, name, file, read) for each in (group, base))
+        if ours is None or theirs is None:
             return None
-        found.append((rows[0], rows[1]))
+        found.append((ours, theirs))
     first = [key for key, _ in found[0][1]]
     for seed, pair in zip(seeds, found, strict=True):
         for each, rows in zip((group, base), pair, strict=True):

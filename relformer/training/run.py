@@ -64,7 +64,8 @@ def _train(config: DictConfig, watch: Watch) -> dict[str, Any]:
     if any(key.startswith(("optimizer.", "scheduler.")) for key in changes):
         trainer.callbacks.insert(0, ChangedOptimizer())  # type: ignore[attr-defined]
     limit_steps(trainer, config, data)
-    parts = module_config(config, corpus, trainer.max_steps) | history(start.checkpoint, changes, trainer.max_steps)
+    parts = module_config(config, corpus, trainer.max_steps, trainer.world_size)
+    parts |= history(start.checkpoint, changes, trainer.max_steps)
     module = Seq2SeqModule(parts | origin_record(config.init_from, start.checkpoint))
     if config.init_from is not None and start.checkpoint is None:
         initialise(module, config.init_from, config.init_strict, aloud=trainer.is_global_zero)
@@ -102,11 +103,13 @@ def save_vocabularies(corpus: Corpus, run_dir: Path) -> None:
             write_text(run_dir / f"{name}.json", coder.json)
 
 
-def module_config(config: DictConfig, corpus: Corpus, max_steps: int) -> dict[str, Any]:
-    """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers."""
+def module_config(config: DictConfig, corpus: Corpus, max_steps: int, processes: int = 1) -> dict[str, Any]:
+    """Everything a checkpoint needs to be a model again, and to be evaluated, in plain containers. The `processes` are
+    a part of a run where each has a budget of tokens of its own, so that more of them make larger batches."""
     vocabulary = stored_pair(corpus.source_vocabulary, corpus.target_vocabulary)
     sizes = {"max_steps": max_steps, "trained_length": corpus.trained_length, "length_side": corpus.length_side}
-    return {**run_parts(config), **sizes, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
+    shared = {"processes": processes} if config.data.max_tokens and processes > 1 else {}
+    return {**run_parts(config), **sizes, **shared, "vocabulary": vocabulary, "fingerprint": corpus.fingerprint}
 
 
 def build_trainer(config: DictConfig, run_dir: Path, validated: list[str], watch: Watch) -> pl.Trainer:

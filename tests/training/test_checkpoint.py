@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import torch
 
+from relformer.config import plain
 from relformer.data.corpus import build_corpus
 from relformer.errors import RunError, UserError
 from relformer.files import write_json
 from relformer.training.checkpoint import AtomicCheckpointIO
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import CHECKPOINTED, Start, read_config, refuse_occupied, run_parts, where_to_start
-from relformer.training.run import train
+from relformer.training.run import module_config, train
 from relformer.training.sealing import damage
 from relformer.training.trained import open_run
 from tests.config.composed import checked, without_hydra
@@ -37,6 +38,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = checked(*CONFIG, f"paths.run_dir={directory}")
     train(without_hydra(config))
     return directory
+
+
+def test_processes_are_a_part_of_a_run_whose_batches_grow_with_them() -> None:
+    for batch, said in (("data.batch_size=8", None), ("data.max_tokens=64", 2)):
+        config = checked(*CONFIG, batch, *(["data.batch_size=null"] if said else []))
+        made = module_config(without_hydra(config), build_corpus(plain(config, "data")["data"]), 4, processes=2)
+        assert made.get("processes") == said
 
 
 class Unwritable:

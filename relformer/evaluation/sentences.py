@@ -49,10 +49,10 @@ def over_sentences(group: Group, base: Group, name: str, figure: str, common: Se
 
 
 def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Sequence[int]) -> OverSentences | None:
-    if (stored := pairs_of(group, base, name, common, "examples.jsonl", outcome)) is None:
+    if (found := pairs_of(group, base, name, common, "examples.jsonl", outcome)) is None:
         return None
     column = OUTCOMES.index(figure)
-    pairs = [[np.array([values[column] for _, values in rows], dtype=np.float64) for rows in pair] for pair in stored]
+    pairs = [[np.array([values[column] for _, values in rows], dtype=np.float64) for rows in pair] for pair in found]
     mean = np.mean([one - other for one, other in pairs], axis=0)
     low, high = bootstrap_over_sentences(mean)
     right = zip(common, pairs, strict=True) if figure == "exact_match" else ()
@@ -63,13 +63,13 @@ def of_outcomes(group: Group, base: Group, name: str, figure: str, common: Seque
 def of_text(group: Group, base: Group, name: str, common: Sequence[int]) -> OverSentences | None:
     """BLEU of the resampled sets of sentences (Koehn 2004); None also where the runs' scores are computed otherwise."""
     scored = [each.runs[seed]["generated"][name]["bleu"] for seed in common for each in (group, base)]
-    if len(signatures := {found["signature"] for found in scored}) > 1:
+    if len(signatures := {bleu["signature"] for bleu in scored}) > 1:
         return None
     tokenize = tokenizer_of(*signatures)
-    if tokenize is None or (stored := pairs_of(group, base, name, common, "outputs.jsonl", text)) is None:
+    if tokenize is None or (found := pairs_of(group, base, name, common, "outputs.jsonl", text)) is None:
         return None
     pairs = []
-    for pair in stored:
+    for pair in found:
         texts = [tuple(zip(*rows, strict=True)) for rows in pair]  # references and outputs
         pairs.append([counted(outputs, references, tokenize) for references, outputs in texts])
     counts = np.array(pairs)

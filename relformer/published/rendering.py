@@ -34,8 +34,11 @@ def table_lines(table: Table, found: list[Group]) -> Iterator[str]:
 
 def statistics_of(table: Table) -> str:
     """What the paper's figures are, where there are any, with their marks."""
-    said = {f"{row.statistic} [{row.mark}]": None for row in table.rows if row.published is not None}
-    return f"; {', '.join(said)}" if said else ""
+    said: dict[str, dict[str, None]] = {}
+    for row in table.rows:
+        if row.published is not None:
+            said.setdefault(row.statistic, {})[row.mark] = None
+    return "".join(f"; {statistic} [{', '.join(marks)}]" for statistic, marks in said.items())
 
 
 def cells(row: Row, group: Group) -> list[str]:
@@ -69,7 +72,10 @@ def prefix(row: Row, group: Group) -> str:
 
 def in_distribution(row: Row, group: Group) -> str:
     values = [] if row.of_text else group.values("test_iid")
-    return f"{statistics.mean(values):.3f}{'' if learned(row, group) else ', not learned'}" if values else ""
+    if not values:
+        return ""
+    share = statistics.mean(values)
+    return f"{share:.3f}" if learned(row, group) else f"{share:.4f}, not learned"
 
 
 def shown(row: Row, value: float) -> str:

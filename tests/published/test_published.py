@@ -56,7 +56,7 @@ def test_findings_of_reach_and_rows_that_have_not_learned(tmp_path: Path) -> Non
     )
     assert said.endswith("Not learned: rel-b.")
     names = [each.name for each in table.rows]
-    assert cells(table.rows[names.index("rel-b")], groups[names.index("rel-b")])[6:8] == ["0.970, not learned", "17"]
+    assert cells(table.rows[names.index("rel-b")], groups[names.index("rel-b")])[6:8] == ["0.9700, not learned", "17"]
 
 
 def test_a_table_of_text_has_a_curve_of_its_score(tmp_path: Path) -> None:

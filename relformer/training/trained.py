@@ -169,6 +169,8 @@ def stored_config(path: Path, overrides: Sequence[str]) -> DictConfig:
         config[part] = OmegaConf.merge(store.load(schema).node, config.get(part, {}))
     OmegaConf.set_struct(config, True)
     searches = [o for o in overrides if re.match(r"\+*decoding=", o)]
+    if any(re.match(r"\+*decoding[.=]", o) for o in overrides):
+        config.eval.generate = True  # who says how to search wants to see what is found, whatever the run did
     for choice in searches:
         config.decoding = OmegaConf.merge(config.decoding, search(choice.partition("=")[2].strip("\"'")))
     overrides = [o for o in overrides if o not in searches]

@@ -53,6 +53,14 @@ def test_another_search_is_that_search_whatever_the_run_had(
     assert DecodingOptions(**found) == DecodingOptions(**{"max_length_factor": 3.0, **expected})
 
 
+def test_a_search_that_is_asked_for_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a run that left it out at its end, too."""
+    monkeypatch.setattr(trained, "read_config", lambda path: run_parts(checked("eval.generate=false")))
+    said = {"decoding=beam": True, "decoding.beams=2": True, "data.eval_batch_size=8": False}
+    assert {each: stored_config(Path("last.ckpt"), [each]).eval.generate for each in said} == said
+    assert not stored_config(Path("last.ckpt"), ["decoding=beam", "eval.generate=false"]).eval.generate
+
+
 def test_what_tells_searches_apart_is_what_their_files_set() -> None:
     for name in ("greedy", "beam", "sample"):
         assert set(preset("decoding", name)) <= set(OF_A_SEARCH)

@@ -186,6 +186,8 @@ def check_run(run: Any) -> None:
         raise ValueError(f"config.seed is {seed!r}, which is no integer")
     for key, of in (("encoding", run["config"]), ("checkpoints", run), ("cost", run)):
         dict(of[key])
+    for each in run["config"].get("changes", []):
+        int(each["step"]), dict(each["options"])
     reported = run["checkpoints"][run["checkpoint"]]
     tests = {name: figures for name, figures in reported.items() if name.startswith("test_")}
     for name, figures in tests.items():
@@ -231,6 +233,8 @@ def label_groups(configs: list[dict[str, Any]]) -> list[str]:
 
 
 def named(key: str, value: Any) -> str:
+    if key == "changes":
+        return f"changed at step {', '.join(str(each['step']) for each in value)}"
     return str(value) if key == "encoding.name" else f"{key}={value}"
 
 

@@ -110,6 +110,8 @@ def test_labels_are_what_sets_groups_apart() -> None:
     assert both == ["t5, model.width=8", "alibi, model.width=16"]
     assert len(set(labels(config(), config(decoder_encoding={"name": "alibi"})))) == 2
     assert labels(config(), config(ema={"decay": 0.99})) == ["without ema", "ema.decay=0.99"]
+    longer = [{"step": 6, "options": {"max_steps": [6, 9]}}]
+    assert labels(config(), config(changes=longer)) == ["without changes", "changed at step 6"]
 
 
 def test_buckets_of_lengths_weigh_sentences_alike(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from relformer.errors import UserError
 from relformer.evaluation.groups import Group, edges_of
 from relformer.evaluation.scores import PERCENT
 from relformer.evaluation.summary import length_label
-from relformer.evaluation.tables import Comparison, side_of, spoken, within_scale
+from relformer.evaluation.tables import BY_LENGTH, Comparison, side_of, spoken, within_scale
 from relformer.figures.length_curve import Curve, draw_length_curve
 from relformer.figures.scatter import Points, draw_scatter
 
@@ -24,8 +24,8 @@ PAGE = 7.2
 def figures_of(comparison: Comparison, width: float = PAGE) -> dict[str, Figure]:
     """All that the runs have numbers for, by title."""
     found = {
-        f"{title} by length": curve_figure(comparison, width, figure)
-        for figure, title in (("exact_match", "Exact match"), ("bleu", "BLEU"))
+        f"{spoken(figure)[0].upper()}{spoken(figure)[1:]} by length": curve_figure(comparison, width, figure)
+        for figure in BY_LENGTH
         if any(edges_of(comparison.groups, name, figure) for name in curve_sets(comparison.groups))
     }
     if longer_sets(comparison):

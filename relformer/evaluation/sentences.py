@@ -19,6 +19,7 @@ from relformer.evaluation.groups import Group
 from relformer.evaluation.scores import PERCENT, bleu_counts, bleu_of, tokenizer_of
 from relformer.evaluation.statistics import bootstrap_of_scores, bootstrap_over_sentences, mcnemar
 
+AWAY = "move the file away to compare over seeds alone"
 counted = cache(bleu_counts)
 """A baseline is counted once, whatever number of groups stands against it."""
 
@@ -128,9 +129,6 @@ def stored(group: Group, seed: int, name: str, file: str, read: Read) -> list[Ro
         rule = f"has {len(rows)} sentences of {name}, of which metrics.json measured {n}"
         raise UserError(f"{path} {rule}; {AWAY}")
     return rows
-
-
-AWAY = "move the file away to compare over seeds alone"
 
 
 @cache

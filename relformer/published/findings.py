@@ -67,9 +67,14 @@ def finding_lines(findings: Sequence[Finding], rows: Sequence[Row], found: Seque
         yield ""
 
 
+def in_distribution(row: Row, group: Group) -> list[float]:
+    """Exact match of each run, which says nothing of text."""
+    return [] if row.of_text else group.values("test_iid")
+
+
 def learned(row: Row, group: Group) -> bool:
-    """Whether the runs, where there are any, do in distribution what is asked beyond it; of text nothing is asked."""
-    values = [] if row.of_text else group.values("test_iid")
+    """Whether the runs, where there are any, do in distribution what is asked beyond it."""
+    values = in_distribution(row, group)
     return not values or mean(values) >= LEARNED
 
 

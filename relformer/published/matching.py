@@ -56,7 +56,7 @@ def fault(row: Row, group: Group, seed: int) -> str | None:
     if done < planned:
         return f"it stopped at step {done:,} of {planned:,}"
     for change in group.config.get("changes", []):
-        if counts := [key for key in change["options"] if not key.startswith((*ignored(row), *SEARCH, "eval."))]:
+        if counts := [key for key in change["options"] if not key.startswith((*ELSEWHERE, *SEARCH, "eval."))]:
             return f"it was trained with other options until step {change['step']:,} ({', '.join(sorted(counts))})"
     if seed not in group.by_seed(row.set, row.figure):
         return f"it has no {row.figure} on {row.set}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from relformer.evaluation.groups import Group
 from relformer.evaluation.tables import digits
-from relformer.published.findings import finding_lines, learned
+from relformer.published.findings import finding_lines, in_distribution, learned
 from relformer.published.reach import reached
 from relformer.published.rows import Row
 from relformer.published.tables import Table
@@ -56,7 +56,7 @@ def cells(row: Row, group: Group) -> list[str]:
         spread(row, values),
         str(len(values)),
         prefix(row, group),
-        in_distribution(row, group),
+        inside(row, group),
         "" if reach is None else str(reach),
         ", ".join(f"{step:,}" for step in sorted(steps)),
         cpu_time(group),
@@ -70,9 +70,8 @@ def prefix(row: Row, group: Group) -> str:
     return f"{statistics.mean(values):.3f}" if values else ""
 
 
-def in_distribution(row: Row, group: Group) -> str:
-    values = [] if row.of_text else group.values("test_iid")
-    if not values:
+def inside(row: Row, group: Group) -> str:
+    if not (values := in_distribution(row, group)):
         return ""
     share = statistics.mean(values)
     return f"{share:.3f}" if learned(row, group) else f"{share:.4f}, not learned"

@@ -15,7 +15,7 @@ from relformer.errors import UserError
 from relformer.evaluation.compare import chosen, compare_command, compare_runs, compared
 from relformer.evaluation.statistics import interval_over_seeds
 from relformer.evaluation.tables import spread
-from tests.evaluation.simulated import config, warned, write_groups, write_numbers, write_run, write_texts
+from tests.evaluation.simulated import config, scored, warned, write_groups, write_numbers, write_run, write_texts
 
 
 def table(text: str, title: str) -> list[list[str]]:
@@ -51,9 +51,8 @@ def test_text_is_compared_by_its_scores(tmp_path: Path, capsys: pytest.CaptureFi
     bleus = {"t5": [30.0, 32.0, 31.0], "alibi": [33.0, 35.0, 34.5]}
     for encoding, scores in bleus.items():
         for seed, score in enumerate(scores):
-            made = {"bleu": {"score": score, "signature": "tok:13a"}, "chrf": {"score": 2 * score, "signature": "-"}}
-            exact = 0.5 if encoding == "t5" else 0.25
-            write_numbers(tmp_path / f"{encoding}{seed}", config(seed, encoding), exact, generated={"test_iid": made})
+            exact, generated = 0.5 if encoding == "t5" else 0.25, {"test_iid": scored(score)}
+            write_numbers(tmp_path / f"{encoding}{seed}", config(seed, encoding), exact, generated=generated)
     comparison = compare_runs([str(tmp_path)], baseline="t5", csv=tmp_path / "all.csv")
     assert comparison.labels == ["alibi", "t5"]
     assert comparison.columns[-2:] == [("test_iid", "bleu"), ("test_iid", "chrf")]

@@ -128,8 +128,7 @@ def test_text_is_compared_over_sentences_by_bleu(tmp_path: Path, capsys: pytest.
     (row,) = [
         row
         for row in csv.DictReader((tmp_path / "all.csv").open())
-        if row["figure"] == "bleu" and row["baseline"]
-        if row["runs"] == "alibi"
+        if (row["figure"], row["runs"]) == ("bleu", "alibi") and row["baseline"]
     ]
     assert row["p_by_seed"].startswith("0:0.0") and row["n_over_sentences"] == "40"
     assert float(row["difference_over_sentences"]) == pytest.approx(found.sentences.mean)

@@ -23,7 +23,7 @@ from relformer.shipped import TRUST, refuse_foreign
 from relformer.training.exported import WEIGHTS, is_exported
 from relformer.training.module import Seq2SeqModule
 from relformer.training.resume import read_config
-from relformer.training.sealing import read_step, refuse_damaged
+from relformer.training.sealing import LAST, read_step, refuse_damaged
 
 CHANGEABLE = ("data", "eval", "decoding", "attention", "trainer", "average", *(f"{slot}.scaling" for slot in SLOTS))
 """RoPE's scaling has no weights, and is made to be changed on a trained model."""
@@ -55,7 +55,8 @@ class TrainedRun:
 
 
 def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
-    """Load a run's checkpoint (`eval.checkpoint`, or the mean of its last or best `average`) under changed options.
+    """Load a run's checkpoint (`eval.checkpoint`, the run's own unless given, or the mean of its last or best `average`)
+    under changed options.
 
     Raises:
         UserError: no such run, a key that can't change after training, or code that nobody trusts.
@@ -63,7 +64,7 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     trusted = TRUST in overrides
     overrides = [override for override in overrides if override != TRUST]
     wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if re.match(r"\+*eval\.checkpoint=", o)]
-    which = wanted[-1] if wanted else "last"
+    which = wanted[-1] if wanted else reported(Path(run))
     path = checkpoint_of(Path(run), which)
     if wanted and path == Path(run):
         raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
@@ -95,6 +96,15 @@ def load_module(path: Path, config: dict[str, Any]) -> Seq2SeqModule:
         load_model(module.model, path)
         return module
     return Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True, config=config)
+
+
+def reported(run: Path) -> str:
+    """The checkpoint that a run's own figures are of (`eval.checkpoint` of its training)."""
+    last = run / "checkpoints" / LAST
+    if not last.is_file():
+        return "last"
+    refuse_damaged(last)
+    return str(read_config(last).get("eval", {}).get("checkpoint", "last"))
 
 
 def checkpoint_of(run: Path, which: str) -> Path:

@@ -160,3 +160,15 @@ def test_no_command_reads_a_damaged_checkpoint(run: Path, tmp_path: Path) -> Non
     with pytest.raises(UserError, match=r"last.ckpt is damaged: .*; .*best.ckpt \(step 2\) is good"):
         open_run(str(tmp_path / "run"), [])
     assert open_run(str(tmp_path / "run"), ["eval.checkpoint=best_val"]).path == folder / "best.ckpt"
+
+
+def test_a_run_opens_with_the_checkpoint_that_it_reports(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    content = torch.load(folder / "last.ckpt", weights_only=True)
+    content["hyper_parameters"]["config"]["eval"]["checkpoint"] = "best_val"
+    AtomicCheckpointIO().save_checkpoint(content, folder / "last.ckpt")
+    found = {each: open_run(str(each), []).path.name for each in (run, tmp_path / "run")}
+    assert found == {run: "last.ckpt", tmp_path / "run": "best.ckpt"}
+    assert open_run(str(tmp_path / "run"), ["eval.checkpoint=last"]).path == folder / "last.ckpt"
+    assert open_run(str(folder / "last.ckpt"), []).path == folder / "last.ckpt"

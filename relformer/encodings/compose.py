@@ -96,65 +96,73 @@ class Compose(PositionalEncoding):
         return min(limits, default=None)
 
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
-        sampler: PositionalEncoding | None = next((part for part in self if part.acts("positions")), None)
+        sampler: PositionalEncoding | None = next(self.acting("positions"), None)
         return range(length) if sampler is None else sampler.positions(length, batch, device)
 
     def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
-        return reduce(lambda x, part: part.embed(x, tokens, positions), self, x)
+        return reduce(lambda x, part: part.embed(x, tokens, positions), self.acting("embed"), x)
 
     def prepare(self, span: Span) -> list[Span]:
         """The span of each part."""
         return [replace(span, prepared=part.prepare(span)) for part in self]
 
     def project(self, span: Span, query: Projection, key: Projection) -> Span:
-        return replace(span, prepared=[part.project(own, query, key) for part, own in self.placed(span)])
+        return replace(
+            span, prepared=[part.project(own, query, key) for part, own in zip(self, span.prepared, strict=True)]
+        )
 
-    def placed(self, span: Span) -> Iterator[tuple[PositionalEncoding, Span]]:
-        """Each part with its own span."""
-        return zip(self, span.prepared, strict=True)
+    def acting(self, hook: str) -> Iterator[PositionalEncoding]:
+        """The parts that act through a hook. With some options a part has another of its hooks read its table."""
+        return (part for part in self if part.acts(hook))
 
-    def through(self, x: Tensor, span: Span, step: Callable[[PositionalEncoding, Tensor, Span], Tensor]) -> Tensor:
-        for part, own in self.placed(span):
+    def placed(self, hook: str, span: Span) -> Iterator[tuple[PositionalEncoding, Span]]:
+        """Each part that acts through a hook, with its own span."""
+        return ((part, own) for part, own in zip(self, span.prepared, strict=True) if part.acts(hook))
+
+    def through(
+        self, hook: str, x: Tensor, span: Span, step: Callable[[PositionalEncoding, Tensor, Span], Tensor]
+    ) -> Tensor:
+        for part, own in self.placed(hook, span):
             x = step(part, x, own)
         return x
 
     def query_input(self, x: Tensor, span: Span) -> Tensor:
-        return self.through(x, span, lambda part, x, own: part.query_input(x, own))
+        return self.through("query_input", x, span, lambda part, x, own: part.query_input(x, own))
 
     def key_input(self, x: Tensor, span: Span) -> Tensor:
-        return self.through(x, span, lambda part, x, own: part.key_input(x, own))
+        return self.through("key_input", x, span, lambda part, x, own: part.key_input(x, own))
 
     def features(self, x: Tensor) -> Tensor | None:
-        return next((part.features(x) for part in self if part.acts("features")), None)
+        return next((part.features(x) for part in self.acting("features")), None)
 
     def query(self, q: Tensor, span: Span) -> Tensor:
-        return self.through(q, span, lambda part, q, own: part.query(q, own))
+        return self.through("query", q, span, lambda part, q, own: part.query(q, own))
 
     def key(self, k: Tensor, span: Span) -> Tensor:
-        return self.through(k, span, lambda part, k, own: part.key(k, own))
+        return self.through("key", k, span, lambda part, k, own: part.key(k, own))
 
     def scale(self, head_dim: int) -> float:
-        return next((part.scale(head_dim) for part in self if part.acts("scale")), super().scale(head_dim))
+        return next((part.scale(head_dim) for part in self.acting("scale")), super().scale(head_dim))
 
     def table(self, distance: Tensor) -> Tensor | None:
-        return added(part.table(distance) for part in self)
+        return added(part.table(distance) for part in self.acting("table"))
 
     def bias(self, span: Span) -> Tensor | None:
-        return added(part.bias(own) for part, own in self.placed(span))
+        return added(part.bias(own) for part, own in self.placed("bias", span))
 
     def visible(self, distance: Tensor) -> Tensor | None:
-        seen = [mask for part in self if (mask := part.visible(distance)) is not None]
+        seen = [mask for part in self.acting("visible") if (mask := part.visible(distance)) is not None]
         return reduce(torch.logical_and, seen) if seen else None
 
     def score(
         self, scores: Tensor, q: Tensor, k: Tensor, features: Tensor | None, span: Span, keep: Tensor | None
     ) -> Tensor:
-        for part, own in self.placed(span):
+        for part, own in self.placed("score", span):
             scores = part.score(scores, q, k, features, own, keep)
         return scores
 
     def value(self, weights: Tensor, span: Span) -> Tensor | None:
-        return added(part.value(weights, own) for part, own in self.placed(span))
+        return added(part.value(weights, own) for part, own in self.placed("value", span))
 
 
 def build_part(number: int, part: Any, injected: dict[str, Any]) -> PositionalEncoding:

@@ -78,6 +78,9 @@ class T5(FirstApart):
         if untie_first:
             self.untie(heads, role)
 
+    def acts(self, hook: str) -> bool:
+        return super().acts(hook) and (hook != "scale" or self.qk_scale is not None)
+
     def scale(self, head_dim: int) -> float:
         return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
 

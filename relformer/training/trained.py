@@ -55,8 +55,8 @@ class TrainedRun:
 
 
 def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
-    """Load a run's checkpoint (`eval.checkpoint`, the run's own unless given, or the mean of its last or best `average`)
-    under changed options.
+    """Load a checkpoint of a run under changed options: the one that `eval.checkpoint`, the run's own unless given,
+    names, or the mean of the last or best `average`.
 
     Raises:
         UserError: no such run, a key that can't change after training, or code that nobody trusts.

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding, Role
 from relformer.encodings.first_token import FirstApart
+from relformer.encodings.own_scale import OwnScale
 from relformer.encodings.parameters import normal, parameter
 from relformer.encodings.precision import precise
 from relformer.encodings.resizing import nearest_first, reread
@@ -30,7 +31,7 @@ from relformer.registry import register
 
 
 @register("t5", family="bias", changes="logits, by distance", learned="yes", beyond="clips", paper="1910.10683")
-class T5(FirstApart):
+class T5(OwnScale, FirstApart):
     bucket_of: Tensor
 
     def __init__(
@@ -67,22 +68,14 @@ class T5(FirstApart):
                 max_distance,
                 f"must exceed the {exact} distances with a bucket of their own; T5 uses 128",
             )
-        if scale is not None and scale <= 0:
-            raise OptionError("scale", scale, "must be positive; null means head size ** -0.5, T5 itself uses 1")
+        self.multiply(scale, "T5 itself uses 1")
         if init_std is not None and init_std < 0:
             raise OptionError("init_std", init_std, "must not be negative; null means E ** -0.5, as T5 itself has it")
-        self.qk_scale = scale
         self.bucket_weight = parameter(normal(width**-0.5 if init_std is None else init_std), num_buckets, heads)
         growth = self.per_direction - exact - (log_buckets == "article")
         self.constant("bucket_of", buckets(self.per_direction, max_distance, exact, growth))
         if untie_first:
             self.untie(heads, role)
-
-    def acts(self, hook: str) -> bool:
-        return super().acts(hook) and (hook != "scale" or self.qk_scale is not None)
-
-    def scale(self, head_dim: int) -> float:
-        return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
 
     def bucket(self, distance: Tensor) -> Tensor:
         """The row of the table for each distance i - j."""

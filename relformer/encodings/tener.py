@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from relformer.encodings.own_scale import OwnScale
 from relformer.encodings.parameters import Law, parameter
 from relformer.encodings.relative import Lookup, RelativeRows, Rows, Terms
 from relformer.encodings.sinusoid import sinusoid
 from relformer.encodings.span import Span
 from relformer.encodings.terms import ALL, chosen, query_side
-from relformer.errors import OptionError, UserError
+from relformer.errors import UserError
 from relformer.registry import register
 
 
@@ -42,7 +43,7 @@ class Sinusoids(NamedTuple):
     beyond="extends",
     paper="1911.04474",
 )
-class TENER(RelativeRows):
+class TENER(OwnScale, RelativeRows):
     share = "layer"
 
     def __init__(
@@ -59,17 +60,12 @@ class TENER(RelativeRows):
             raise UserError(
                 f"a sinusoid needs an even head size, but model.width / model.heads = {head_dim}; choose an even one"
             )
-        if scale is not None and scale <= 0:
-            raise OptionError("scale", scale, "must be positive; null means head size ** -0.5, the authors' code has 1")
+        self.multiply(scale, "the authors' code has 1")
         self.terms = chosen(terms, ALL)
         self.key_term = key_term
-        self.qk_scale = scale
         self.head_dim = head_dim
         self.tener_u = parameter(xavier_normal(), heads, head_dim) if "p2c" in self.terms else None
         self.tener_w = parameter(xavier_normal(), heads, head_dim) if "p2p" in self.terms else None
-
-    def scale(self, head_dim: int) -> float:
-        return super().scale(head_dim) if self.qk_scale is None else self.qk_scale
 
     def prepare(self, span: Span) -> Sinusoids:
         distance = span.relative.distance

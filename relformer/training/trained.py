@@ -64,11 +64,14 @@ def open_run(run: str, overrides: Sequence[str]) -> TrainedRun:
     trusted = TRUST in overrides
     overrides = [override for override in overrides if override != TRUST]
     wanted = [o.split("=", 1)[1].strip("\"'") for o in overrides if re.match(r"\+*eval\.checkpoint=", o)]
-    which = wanted[-1] if wanted else reported(Path(run))
+    which = wanted[-1] if wanted else "last"
     path = checkpoint_of(Path(run), which)
     if wanted and path == Path(run):
         raise OptionError("checkpoint", which, f"picks a checkpoint of a run, but {run} is one; leave it out", "eval")
     refuse_damaged(path)
+    if not wanted and path == Path(run) / "checkpoints" / LAST and (which := reported(path)) != "last":
+        path = checkpoint_of(Path(run), which)
+        refuse_damaged(path)
     directory = path.parent.parent if path.parent.name == "checkpoints" else path.parent
     refuse_foreign({key: value for key, value in read_config(path).items() if key != "vocabulary"}, trusted)
     config = stored_config(path, overrides)
@@ -98,12 +101,8 @@ def load_module(path: Path, config: dict[str, Any]) -> Seq2SeqModule:
     return Seq2SeqModule.load_from_checkpoint(path, map_location="cpu", weights_only=True, config=config)
 
 
-def reported(run: Path) -> str:
-    """The checkpoint that a run's own figures are of (`eval.checkpoint` of its training)."""
-    last = run / "checkpoints" / LAST
-    if not last.is_file():
-        return "last"
-    refuse_damaged(last)
+def reported(last: Path) -> str:
+    """Which checkpoint a run's own figures are of (`eval.checkpoint` of its training), as its last one says."""
     return str(read_config(last).get("eval", {}).get("checkpoint", "last"))
 
 

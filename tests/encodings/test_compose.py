@@ -45,4 +45,5 @@ def test_parts_add_up(pair: tuple[dict[str, Any], ...], role: str) -> None:
 
 def test_a_part_sets_the_multiplier_where_it_is_told_to() -> None:
     assert make("compose", parts=[{"name": "t5"}, {"name": "tupe_a"}]).scale(8) == make("tupe_a").scale(8) != 8**-0.5
+    assert make("compose", parts=[{"name": "tener", "scale": None}, {"name": "tupe_a"}]).scale(8) == 16**-0.5
     assert make("compose", parts=[{"name": "t5", "scale": 1.0}, {"name": "alibi"}]).scale(8) == 1.0

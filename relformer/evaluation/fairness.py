@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relformer.data.task import any_beyond
 from relformer.evaluation.groups import Group
-from relformer.evaluation.report import FEW, LEARNED
+from relformer.evaluation.report import FEW, LEARNED, unlearned
 from relformer.evaluation.scores import PERCENT
 from relformer.evaluation.tables import spoken
 
@@ -38,7 +37,7 @@ def faults(group: Group) -> Iterator[tuple[str, bool]]:
         seeds = f"{len(group.runs)} seed{'s' * (len(group.runs) > 1)}"
         yield f"{seeds}; fewer than {SEEDS} can't separate two encodings", False
     iid = group.values("test_iid")
-    if any_beyond(group.sets()) and (weak := [value for value in iid if value < LEARNED]):
+    if weak := unlearned(iid, group.sets(), group.config.get("data", {})):
         text = f"{len(weak)} of {len(iid)} runs are below {LEARNED} in distribution: beyond-length not interpretable"
         yield text, False
     planned = group.config.get("max_steps")

@@ -18,6 +18,11 @@ FIGURES = ("exact_match", "exact_match_oracle_eos", "correct_prefix", "token_acc
 """What is measured of every set."""
 
 
+def falls(figure: str) -> bool:
+    """Whether less of it is better: `val/iid/loss` falls, every other of `FIGURES` rises."""
+    return figure.endswith("loss")
+
+
 def wilson(share: float, n: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a share of n (Wilson 1927)."""
     centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)

@@ -60,7 +60,7 @@ def run_sweep(config: DictConfig, flags: Sequence[str], overrides: Sequence[str]
     sweep = Sweep(config, flags, overrides)
     if config.sweep.learning_rates is not None:
         chosen = tuned_sweeps(config, list(overrides), sweep.stage)
-        lists = [job for more in chosen for job in combined(config, [*overrides, *more])]
+        lists = [job for more in chosen for job in combined(compose([*overrides, *more]), [*overrides, *more])]
     else:
         lists = combined(config, overrides)
     jobs = planned(overrides, lists)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -15,7 +14,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from relformer.errors import UserError
-from relformer.training.resume import run_parts
+from relformer.fingerprint import digits_of
+from relformer.training.resume import acting_callbacks, run_parts
 
 IN_JOB = "RELFORMER_SWEEP_JOB"
 """In the environment of a sweep's job."""
@@ -86,12 +86,15 @@ def said_of(code: int) -> str:
 
 
 def run_key(*, _root_: DictConfig) -> str:
-    """Eight digits that are equal for equal runs, for the name of a job's directory: what a run is and how long."""
+    """Eight digits that are equal for equal runs, for the name of a job's directory: what a run is, what it starts
+    from, and what may end it."""
     config, trainer = _root_, _root_.trainer
-    parts = {**run_parts(config), "steps": trainer.max_steps, "epochs": trainer.max_epochs}
+    parts = {**run_parts(config), **acting_callbacks(config), "steps": trainer.max_steps, "epochs": trainer.max_epochs}
     parts["match"] = config.match
+    if config.init_from is not None:
+        parts |= {"init_from": config.init_from, "init_strict": config.init_strict}
     parts["tuned_on_test"] = config.sweep.objective.startswith("test")
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+    return digits_of(parts)
 
 
 def objective(run: Path, name: str) -> float:

@@ -136,12 +136,11 @@ def seeds(config: DictConfig, overrides: Iterable[str]) -> list[str]:
     if n < 1:
         raise OptionError("n", n, "must be at least 1: it is the number of seeds", "sweep")
     first = config.seed
-    for each in overrides:
-        if each.startswith("seed="):
-            value = each.removeprefix("seed=")
-            if not value.removeprefix("-").isdecimal():
-                raise UserError(f"{each} and sweep.n={n} both list seeds; leave out one")
-            first = int(value)
+    if given := [each for each in overrides if each.startswith("seed=")]:
+        value = given[-1].removeprefix("seed=")
+        if not value.removeprefix("-").isdecimal():
+            raise UserError(f"{given[-1]} and sweep.n={n} both list seeds; leave out one")
+        first = int(value)
     return [f"seed={','.join(str(first + each) for each in range(n))}"]
 
 

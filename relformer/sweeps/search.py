@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 
 from relformer.config import conf_dir, read_overrides, slots_chosen
 from relformer.errors import OptionError, UserError
+from relformer.evaluation.summary import falls
 from relformer.sweeps.job import Job
 from relformer.sweeps.planning import fault_of, is_hydra, is_swept, lines, planned
 from relformer.sweeps.record import Record
@@ -53,13 +54,28 @@ class Search:
                 "sweep=optuna has nothing to search; give lists or ranges, such as "
                 "'optimizer.lr=tag(log,interval(1e-4,1e-2))' encoding=t5,alibi"
             )
-        self.falls = config.sweep.objective.endswith("loss")
+        self.falls = falls(config.sweep.objective)
         self.study = optuna.create_study(direction="minimize" if self.falls else "maximize")
         self.check()
         self.asked: dict[int, Any] = {}
-        self.before = [job for job in record.earlier if job.parameters and set(job.parameters) == set(self.space)]
+        self.before = [job for job in record.earlier if job.parameters]
         for job in self.before:
+            self.refuse_other_space(job.parameters or {})
             self.study.enqueue_trial(job.parameters or {})
+
+    def refuse_other_space(self, tried: dict[str, Any]) -> None:
+        """Raises UserError where a trial of this directory was about other options, or chose what is no choice now."""
+        gone = [
+            f"{key}={value}"
+            for key, value in tried.items()
+            if isinstance(of := self.space.get(key), list) and value not in of
+        ]
+        if gone or set(tried) != set(self.space):
+            what = gone or sorted(set(tried) ^ set(self.space))
+            raise UserError(
+                f"{self.record.home} holds a search of another space (apart in {', '.join(what)}); repeat its command "
+                "to go on, adding choices at most, or choose another hydra.sweep.dir"
+            )
 
     def check(self) -> None:
         """Each range can be searched, and each choice composed, beside the first of the others."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relformer.data.vocabulary import Coder, restored_pair
 from relformer.errors import UserError
-from relformer.fingerprint import sha256_of
+from relformer.fingerprint import digits_of, sha256_of
 from relformer.model import Seq2Seq, build_model
 from relformer.shipped import refuse_foreign
 from relformer.training.exported import exported_weights, is_exported
@@ -48,7 +48,15 @@ class Origin:
     def record(self) -> dict[str, Any]:
         """What a run keeps of where it started, in its checkpoints and figures."""
         names = {slot: self.config[slot]["name"] for slot in ("encoding", "decoder_encoding") if self.config.get(slot)}
-        return {"from": self.path, "step": self.step, "sha256": self.sha256, **names}
+        return {"from": self.path, "step": self.step, "sha256": self.sha256, "run": self.run, **names}
+
+    @property
+    def run(self) -> str:
+        """Eight digits that origins share where they differ by their seeds alone; of the hub, its name."""
+        if self.path.startswith(HUB):
+            return self.path
+        parts = {key: part for key, part in self.config.items() if key not in ("seed", "initialised")}
+        return digits_of(parts | origin_parts(self.config))
 
 
 def open_origin(init_from: str) -> Origin:
@@ -92,6 +100,7 @@ def origin_record(init_from: str | None, start: Path | None) -> dict[str, Any]:
 
 
 def origin_parts(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without what differs from seed to seed, by which `compare` groups runs."""
+    """The same without what differs from seed to seed, by which `compare` groups runs: two origins are one where all
+    but their seeds is equal."""
     kept = config.get("initialised")
     return {"init_from": {k: v for k, v in kept.items() if k not in ("from", "sha256")}} if kept else {}

@@ -24,6 +24,7 @@ from relformer.training.callbacks.throughput import Throughput, said_of_speed
 from relformer.training.loggers import run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.origin import origin_parts
+from relformer.training.resume import acting_callbacks
 from relformer.training.sealing import LAST, read_step
 from relformer.training.sharding import load_weights
 
@@ -62,7 +63,8 @@ def report(
         "config": {
             k: part for k, part in module.config.items() if k not in ("vocabulary", "fingerprint", "initialised")
         }
-        | origin_parts(module.config),
+        | origin_parts(module.config)
+        | acting_callbacks(config),
         "initialised": module.config.get("initialised"),
         "checkpoint": headline,
         "trained_length": data.corpus.trained_length,
@@ -88,7 +90,7 @@ def report(
         print_table(tests, f"{config.name}, checkpoint {headline} (step {steps[headline]})", side)
         write_outputs(written, data.corpus, run_dir)
         print_generation({name: generated[name] for name in tests if name in generated}, config.decoding)
-        logger.info("%s", closing(rows, steps, tests, run_dir, config, speed))
+        logger.info("%s", closing(rows, steps, caution(tests, module.config["data"]), run_dir, config, speed))
     return metrics
 
 
@@ -131,7 +133,7 @@ def generated_figures(
 def closing(
     rows: dict[str, dict[str, Tensor]],
     steps: dict[str, int],
-    tests: dict[str, Tensor],
+    warning: str | None,
     run_dir: Path,
     config: DictConfig,
     speed: Mapping[str, float | None],
@@ -142,7 +144,7 @@ def closing(
         lines.append(f"{name:<9}(step {steps[name]})   exact match   {exact}")
     if fast := said_of_speed(speed):
         lines.append(f"training    {fast}")
-    if warning := caution(tests):
+    if warning:
         lines.append(warning)
     lines += [
         f"figures     {run_dir / 'metrics.json'}",

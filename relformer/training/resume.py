@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from relformer.config import plain
 from relformer.data.encoded import Corpus
@@ -33,7 +33,10 @@ RUN_KEYS = (
 )
 """The parts of the configuration that make a run what it is; they travel in its checkpoints."""
 EMA = "ema"
-"""The callback that changes what is validated and tested; the others watch."""
+"""The callback that changes what is validated and tested."""
+WATCHERS = ("relformer.", "lightning.pytorch.callbacks.ModelCheckpoint")
+"""Where callbacks come from that watch or keep, and leave a run's numbers alone, but for these:"""
+ENDING = ("relformer.training.callbacks.early_stopping.EarlyStopping",)
 PLACE_KEYS = (
     "_target_",
     "accelerator",
@@ -136,6 +139,19 @@ def run_parts(config: DictConfig) -> dict[str, Any]:
         average = plain(config.callbacks, EMA)[EMA]
         parts[EMA] = {key: value for key, value in average.items() if key != "_target_"}
     return cast(dict[str, Any], redact(parts))
+
+
+def acting_callbacks(config: DictConfig) -> dict[str, Any]:
+    """The callbacks that may end a run or change its numbers, with their options as they were written: early stopping,
+    a divergence that stops, and those from elsewhere. `EMA` is among `run_parts`."""
+    every = cast(dict[str, Any], OmegaConf.to_container(config.callbacks))
+    kept = {name: options for name, options in every.items() if name != EMA and options and acts(options)}
+    return cast(dict[str, Any], redact({"callbacks": kept} if kept else {}))
+
+
+def acts(callback: dict[str, Any]) -> bool:
+    target = callback.get("_target_", "")
+    return target in ENDING or bool(callback.get("stop")) or not target.startswith(WATCHERS)
 
 
 def refuse_other_data(path: Path, corpus: Corpus) -> None:

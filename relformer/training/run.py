@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from relformer.config import instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
@@ -87,7 +87,7 @@ def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> No
     if config.trainer.max_epochs is not None:
         batches = data.order(trainer.world_size).per_epoch() * config.trainer.max_epochs
         steps = max(1, round(batches / trainer.accumulate_grad_batches))
-        if config.trainer.max_steps != config.data.max_steps:
+        if not OmegaConf.is_interpolation(config.trainer, "max_steps"):
             steps = min(steps, config.trainer.max_steps)
         trainer.fit_loop.epoch_loop.max_steps = steps
     trainer.val_check_interval = min(config.eval.every, trainer.max_steps) * trainer.accumulate_grad_batches

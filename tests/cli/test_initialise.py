@@ -2,13 +2,14 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from relformer import UserError, compose
-from relformer.training.origin import open_origin
+from relformer.training.origin import open_origin, origin_parts
 from relformer.training.resume import read_config
 from tests.cli.runs import TINY, Ended, metrics, relformer
 
@@ -34,9 +35,20 @@ def test_a_swap_trains_on_and_says_where_it_comes_from(trained: tuple[Path, Ende
     assert run["checkpoints"]["last"]["step"] == 2
     assert run["initialised"]["from"] == str(trained[0] / "checkpoints" / "last.ckpt")
     assert len(run["initialised"]["sha256"]) == 64 and run["initialised"]["step"] == 12
-    assert run["config"]["init_from"] == {"step": 12, "encoding": "t5"}
+    assert run["config"]["init_from"] == {"step": 12, "encoding": "t5", "run": run["initialised"]["run"]}
     state = torch.load(tmp_path / "new" / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]
     assert {float(each["step"]) for each in state["state"].values()} == {2.0}
+
+
+def test_origins_are_one_group_where_their_seeds_alone_differ(trained: tuple[Path, Ended]) -> None:
+    origin = open_origin(str(trained[0]))
+    other = replace(origin, config={**origin.config, "seed": 7}, sha256="0", path="elsewhere")
+    assert origin_parts({"initialised": origin.record}) == origin_parts({"initialised": other.record})
+    wider = replace(origin, config={**origin.config, "optimizer": {**origin.config["optimizer"], "lr": 0.5}})
+    assert origin_parts({"initialised": origin.record}) != origin_parts({"initialised": wider.record})
+    chained = replace(origin, config={**origin.config, "initialised": wider.record})
+    assert len({each.run for each in (origin, wider, chained)}) == 3
+    assert replace(origin, path="hf:a").run != replace(origin, path="hf:b").run
 
 
 def test_a_run_goes_on_without_its_origin(trained: tuple[Path, Ended], tmp_path: Path) -> None:

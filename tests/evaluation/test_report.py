@@ -60,6 +60,12 @@ def test_the_table_has_a_line_for_each_length_and_one_for_all(capsys: pytest.Cap
 @pytest.mark.parametrize(("right", "warned"), [(97, True), (98, False), (100, False)])
 def test_what_was_not_learned_is_not_interpreted(right: int, warned: bool) -> None:
     exact = [float(number < right) for number in range(100)]
-    text = caution({"test_iid": rows(exact, [3] * 100), "test_longer": rows([0], [9])})
+    text = caution({"test_iid": rows(exact, [3] * 100), "test_longer": rows([0], [9])}, {"name": "reverse"})
     assert (text is not None and "not interpretable" in text) == warned
-    assert caution({"test_longer": rows([0], [9])}) is None
+    assert caution({"test_longer": rows([0], [9])}, {}) is None
+
+
+def test_subword_text_is_not_asked_to_be_right_to_the_token() -> None:
+    sets = {"test_iid": rows([0.0], [3]), "test_longer": rows([0], [9])}
+    assert caution(sets, {"tokenizer": {"kind": "word"}}) and caution(sets, {"tokenizer": None})
+    assert caution(sets, {"tokenizer": {"kind": "bpe"}}) is None

@@ -45,6 +45,28 @@ def test_jobs_have_directories_and_keys_of_their_own() -> None:
     assert first.key != second.key and not Path("home").exists()
 
 
+def test_keys_tell_apart_what_changes_a_run_and_nothing_else() -> None:
+    def key(*options: str) -> str:
+        return run_key(_root_=compose([*SMALL, *options]))
+
+    stopping = ("callbacks=early_stopping", "callbacks.early_stopping.patience=2")
+    own = "+callbacks.mine._target_=my.Callback"
+    others = [
+        ("init_from=runs/a",),
+        ("init_from=runs/b",),
+        ("init_from=runs/a", "init_strict=false"),
+        ("callbacks=early_stopping",),
+        stopping,
+        ("callbacks.divergence.stop=true",),
+        (own,),
+        (own, "+callbacks.mine.strength=2"),
+    ]
+    assert len({key(), *(key(*each) for each in others)}) == 1 + len(others)
+    watching = ("callbacks.bias_heatmaps=null", "callbacks.progress.every_n_steps=7", "paths.run_dir=elsewhere")
+    assert key(*watching) == key("callbacks=averaging") == key("init_strict=false") == key()
+    assert key(*stopping, "paths.run_dir=elsewhere") == key(*stopping)
+
+
 def test_lines_are_runs_and_lists_multiply_them(tmp_path: Path) -> None:
     runs = 'sweep.runs=["encoding=t5 encoding.num_buckets=16,8","encoding=alibi"]'
     found = jobs_of("sweep=list", runs, "seed=0,1")

@@ -75,6 +75,18 @@ def test_an_interrupted_search_proposes_what_it_would_have(tmp_path: Path) -> No
     assert parameters(read_record(tmp_path / "parts")) == parameters(whole)
 
 
+def test_a_search_goes_on_with_more_choices_and_is_refused_with_fewer(tmp_path: Path) -> None:
+    run(search(tmp_path, "encoding=t5,alibi", "sweep.trials=2"), lambda job: 1.0)
+    more = run(search(tmp_path, "encoding=t5,alibi,none", "sweep.trials=4"), lambda job: 1.0)
+    tried = {str(job.parameters) for job in more[:2]}
+    gone = next(value for value in ("t5", "alibi") if value in str(tried))
+    others = ",".join(value for value in ("t5", "alibi", "none") if value != gone)
+    with pytest.raises(UserError, match=f"holds a search of another space .apart in encoding={gone}"):
+        search(tmp_path, f"encoding={others}", "sweep.trials=4")
+    with pytest.raises(UserError, match=r"apart in model\.width"):
+        search(tmp_path, "encoding=t5,alibi,none", "model.width=32,64", "sweep.trials=4")
+
+
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_a_study_goes_on_without_a_trial_that_failed(tmp_path: Path, value: float | None) -> None:
     study = search(tmp_path, *SPACE, "sweep.trials=3")

@@ -13,6 +13,7 @@ from relformer.config import compose
 from relformer.errors import UserError
 from relformer.evaluation.tuned import read_record
 from relformer.sweeps.job import FINISHED, run_key
+from relformer.sweeps.planning import combined
 from relformer.sweeps.tuning import combinations, tuned_sweeps
 from relformer.training.launch import launch
 from tests.config.composed import SMALL, composed
@@ -61,16 +62,33 @@ def test_each_encoding_gets_the_rate_of_its_least_loss(tmp_path: Path, capsys: p
     for _ in range(2):  # the second time all is finished, and the record stays as it is
         sweeps = tuned(tmp_path, trained(tmp_path, LOSSES, seen))
         assert sweeps == [
-            ["encoding=t5", "optimizer.lr=0.004", "seed=0,1"],
-            ["encoding=alibi", "optimizer.lr=0.001", "seed=0,1"],
+            ["encoding=t5", "optimizer.lr=0.004", "seed=0,1", "sweep.n=null"],
+            ["encoding=alibi", "optimizer.lr=0.001", "seed=0,1", "sweep.n=null"],
         ]
         record = read_record(tmp_path / "tuning.json")
         assert [each.chosen for each in record] == [0.004, 0.001]
         assert [each.losses for each in record] == [[[0.5], [0.25]], [[0.0], [None]]]
         assert all("encoding=" in " ".join(each.overrides) and each.seeds == [70] for each in record)
-    assert seen[0] == ["optimizer.lr=0.001,0.004", "seed=70", f'hydra.sweep.dir="{tmp_path / "tuning"}"']
+    assert seen[0] == [
+        "optimizer.lr=0.001,0.004",
+        "seed=70",
+        "sweep.n=null",
+        f'hydra.sweep.dir="{tmp_path / "tuning"}"',
+    ]
     said = capsys.readouterr().out
     assert "chosen      encoding=t5   optimizer.lr=0.004   (val/iid/loss 0.001: 0.5000, 0.004: 0.2500)" in said
+
+
+def test_seeds_may_be_counted(tmp_path: Path) -> None:
+    """`sweep.n` is of the runs that count; each stage lists its seeds."""
+    counted = [each for each in TUNES if not each.startswith("seed=")]
+    overrides = [*counted, f"hydra.sweep.dir={tmp_path}", "seed=5", "sweep.n=2"]
+    seen: list[Sequence[str]] = []
+    more = tuned_sweeps(compose(overrides), overrides, trained(tmp_path, LOSSES, seen))
+    for stage, seeds in ((seen[0], {"70"}), (more[0], {"5", "6"})):
+        given = [*overrides, *stage]
+        jobs = combined(compose(given), given)
+        assert {each for job in jobs for each in job if each.startswith("seed=")} == {f"seed={n}" for n in seeds}
 
 
 def test_a_budget_must_be_spent_whole(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
+from relformer.evaluation.summary import falls
 from relformer.training.sealing import damage
 
 logger = logging.getLogger("relformer")
@@ -24,7 +25,7 @@ class BestCheckpoint(Checkpoint):
 
     def __init__(self, path: str, monitor: str = "val/iid/loss") -> None:
         self.path, self.monitor = Path(path), monitor
-        self.sign = 1 if monitor.endswith("loss") else -1
+        self.sign = 1 if falls(monitor) else -1
         self.score: float | None = None
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:

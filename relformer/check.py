@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -264,7 +265,31 @@ def check_data(config: DictConfig) -> Corpus:
             raise UserError(
                 f"callbacks.{name}.monitor={callback.monitor} is not measured{near}\n  {', '.join(measured)}"
             )
+    refuse_sentences(config, corpus)
+    refuse_limits(config, corpus)
     return corpus
+
+
+def refuse_sentences(config: DictConfig, corpus: Corpus) -> None:
+    """Raises OptionError where attention is to be drawn of sentences that the first validation set does not have."""
+    callback, names = config.callbacks.get("attention_maps"), corpus.evaluation_sets("val")
+    if callback is None or callback.get("sentences") is None or not names:
+        return
+    n, asked = len(corpus.sets[names[0]]), plain(callback, "sentences")["sentences"]
+    if not isinstance(asked, list) or not all(type(each) is int and 0 <= each < n for each in asked):
+        rule = f"is not a list of numbers of sentences from 0 to {n - 1}: {names[0]} has {n}"
+        raise OptionError("sentences", asked, rule, "callbacks.attention_maps")
+
+
+def refuse_limits(config: DictConfig, corpus: Corpus) -> None:
+    """Raises UserError where text is decoded, and a source is too short or too long for the limits of outputs."""
+    if not corpus.target_vocabulary.sentences or not (config.eval.generate or config.eval.generate_batches):
+        return
+    options = DecodingOptions(**plain(config, "decoding")["decoding"])
+    ends = config.data.bos + 1
+    for name in (*corpus.evaluation_sets("val"), *corpus.evaluation_sets("test")):
+        for length in np.unique(corpus.sets[name].source_lengths).tolist():
+            options.limits(length + ends)
 
 
 def refuse_given(model: Seq2Seq) -> None:

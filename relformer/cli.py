@@ -147,11 +147,11 @@ def export(arguments: list[str]) -> None:
 
 def data(arguments: list[str]) -> None:
     with ending_at_once():
-        from relformer.config import compose, plain, prepare
+        from relformer.config import compose, plain, prepare, slots_chosen
         from relformer.data.survey import survey
 
     prepare()
-    config = compose(arguments)
+    config = compose(slots_chosen(arguments))
     survey(plain(config, "data")["data"], config.seed, config.trainer.max_steps)
 
 

@@ -36,8 +36,9 @@ class AttentionOptions:
 @dataclass(frozen=True)
 class EvalOptions:
     """`every`: optimizer steps between validations. `generate_batches`: of each validation set of text, decoded at each
-    of them for BLEU. `generate`: decode every set at the end. `checkpoint`: which one the headline figures are of.
-    `bleu_tokenize`: what sacreBLEU does to the text before BLEU, by its names; none where it is tokenised already."""
+    of them for BLEU, spread over its lengths. `generate`: decode every test set at the end. `checkpoint`: which one the
+    headline figures are of. `bleu_tokenize`: what sacreBLEU does to the text before BLEU, by its names; none where it
+    is tokenised already."""
 
     every: int = 500
     generate_batches: int = 2

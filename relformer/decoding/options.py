@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from relformer.errors import OptionError
+from relformer.errors import OptionError, UserError
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,27 @@ class DecodingOptions:
         for name, off in (("temperature", 1.0), ("top_k", None), ("top_p", None)):
             if not self.sample and getattr(self, name) != off:
                 self.refuse(name, "acts on sampling alone; set decoding.sample=true")
+
+    def limits(self, length: int) -> tuple[int, int]:
+        """The least and the most tokens of an output for a source of `length` tokens.
+
+        Raises:
+            UserError: they allow none.
+        """
+        least = int(self.min_length_base + self.min_length_factor * length)
+        most = int(self.max_length_base + self.max_length_factor * length)
+        if most < 1:
+            raise UserError(
+                f"decoding.max_length_base={self.max_length_base} and decoding.max_length_factor="
+                f"{self.max_length_factor:g} allow no token for a source of {length}; raise one of them"
+            )
+        if least > most:
+            raise UserError(
+                f"a source of {length} tokens must give at least {least} tokens (decoding.min_length_base, "
+                f"decoding.min_length_factor) and at most {most} (decoding.max_length_base, "
+                "decoding.max_length_factor); raise the maximum or lower the minimum"
+            )
+        return least, most
 
     def refuse(self, option: str, rule: str) -> None:
         raise OptionError(option, getattr(self, option), rule, "decoding")

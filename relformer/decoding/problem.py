@@ -55,25 +55,14 @@ def posed(
         LengthError: targets or sources longer than the positions that an encoding has.
     """
     lengths = source.ne(model.pad).sum(-1).tolist()
-    minimum = [int(options.min_length_base + options.min_length_factor * length) for length in lengths]
-    maximum = [int(options.max_length_base + options.max_length_factor * length) for length in lengths]
+    limits = [options.limits(length) for length in lengths]
+    minimum, maximum = [least for least, _ in limits], [most for _, most in limits]
     most = longest_target(model, source.shape[1]) if fitting else None
     if most is not None:
         minimum, maximum = ([min(length, max(most, 1)) for length in each] for each in (minimum, maximum))
     rows = [[]] * len(source) if prefix is None else prefix.tolist()
     prefixes = [[token for token in row if token != model.pad] for row in rows]
-    for length, least, limit, forced in zip(lengths, minimum, maximum, prefixes, strict=True):
-        if limit < 1:
-            raise UserError(
-                f"decoding.max_length_base={options.max_length_base} and decoding.max_length_factor="
-                f"{options.max_length_factor:g} allow no token for a source of {length}; raise one of them"
-            )
-        if least > limit:
-            raise UserError(
-                f"a source of {length} tokens must give at least {least} tokens (decoding.min_length_base, "
-                f"decoding.min_length_factor) and at most {limit} (decoding.max_length_base, "
-                "decoding.max_length_factor); raise the maximum or lower the minimum"
-            )
+    for limit, forced in zip(maximum, prefixes, strict=True):
         if len(forced) > limit or eos in forced:
             rule = f"exceeds the {limit} that decoding.max_length_base and decoding.max_length_factor allow"
             raise UserError(

@@ -38,7 +38,6 @@ class Generator:
     """
 
     options: DecodingOptions
-    eos: bool
     longest: int | None
 
     def outputs(self, model: Seq2Seq, source: Tensor, index: Sequence[int], positions: Tensor | None) -> list[Output]:
@@ -47,8 +46,7 @@ class Generator:
         if self.longest is not None:
             limit = self.longest + ROOM
             options = replace(options, max_length_base=max(limit, options.min_length_base), max_length_factor=0.0)
-        eos = EOS if self.eos else -1
-        found = decode(model, source, options, BOS, eos, positions=positions, fitting=True)
+        found = decode(model, source, options, BOS, EOS, positions=positions, fitting=True)
         return [
             Output(row, best[0].tokens, best[0].reached_limit)
             for row, best in zip(index, found, strict=True)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
-from relformer.config import dotted_keys
 from relformer.data.vocabulary import restored_pair
 from relformer.errors import UserError
 from relformer.model import build_model
@@ -56,13 +55,21 @@ def changes_of(path: Path, config: DictConfig) -> Changes:
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Changes:
     """By dotted key; a list is one value, and a slot that was not set is absent."""
-    keys = dict.fromkeys((*dotted_keys(then), *dotted_keys(now)))
-    pairs = {key: (value_at(then, key, BEFORE.get(key, ABSENT)), value_at(now, key)) for key in keys}
+    named = {".".join(map(str, path)): path for path in (*paths(then), *paths(now))}
+    pairs = {key: (value_at(then, path, BEFORE.get(key, ABSENT)), value_at(now, path)) for key, path in named.items()}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1] and not any(map(is_mapping, pair))}
 
 
-def value_at(content: Any, key: str, absent: str = ABSENT) -> Any:
-    for part in key.split("."):
+def paths(node: Mapping[Any, Any], above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to each value; some are numbers."""
+    for key, value in node.items():
+        yield (*above, key)
+        if is_mapping(value):
+            yield from paths(value, (*above, key))
+
+
+def value_at(content: Any, path: tuple[Any, ...], absent: str = ABSENT) -> Any:
+    for part in path:
         content = content.get(part, ABSENT) if is_mapping(content) else ABSENT
     return absent if content == ABSENT else content
 

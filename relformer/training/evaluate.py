@@ -73,7 +73,7 @@ def evaluate_run(run: str, overrides: list[str]) -> dict[str, Any]:
         write_outputs(trained.module.generated, found.corpus, output)
         print_table(tests, ": ".join(filter(None, (trained.title, " ".join(overrides)))), side)
         print_generation({name: figures[name] for name in tests if name in figures}, trained.content["decoding"])
-        if warning := caution(tests):
+        if warning := caution(tests, trained.content["data"]):
             print(warning)
         print(f"figures     {output / 'metrics.json'}\ncurve       {output / 'length_curve.png'}")
     return metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -49,7 +50,9 @@ class Seq2SeqModule(pl.LightningModule):
         self.outputs: list[list[Output]] = []
         self.generated: dict[str, list[Output]] = {}
         self.generate_all = False
-        """Whether to decode whole sets, as at the end of a run; else `eval.generate_batches` of text."""
+        """Whether to decode the test sets, as at the end of a run. Of validation sets of text, batches are decoded."""
+        self.loss_of_step: Tensor | float = 0.0
+        """Summed over the batches of an optimizer step so far."""
         self.log_prefix = ""
         """Before the names of evaluation metrics: `best_val/` while that checkpoint is evaluated."""
 
@@ -77,7 +80,10 @@ class Seq2SeqModule(pl.LightningModule):
         loss = summed_loss(states, *self.model.head, batch.labels, PAD, options) / batch.tokens
         if spoiled is not None:
             loss = loss * float(spoiled)
-        self.log("train/loss", loss, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
+        part = batch_index % accumulate
+        self.loss_of_step = loss.detach() + (self.loss_of_step if part else 0.0)
+        shown = self.loss_of_step / (part + 1)  # of all the batches that make the step
+        self.log("train/loss", shown, sync_dist=self.trainer.world_size > 1, batch_size=len(batch.source))
         return loss
 
     def on_validation_epoch_start(self) -> None:
@@ -94,10 +100,18 @@ class Seq2SeqModule(pl.LightningModule):
         self.judged = [whole_model(self)]  # in a list, since a module's attribute would be a part of it
         sentences = self.target_vocabulary.sentences
         longest = [int(each.target_lengths.max()) for each in self.corpus.sets.values()]
-        self.generator = Generator(
-            DecodingOptions(**self.config["decoding"]), self.config["data"]["eos"], None if sentences else max(longest)
-        )
-        self.generate_batches = self.config["eval"]["generate_batches"] if sentences else 0
+        self.generator = Generator(DecodingOptions(**self.config["decoding"]), None if sentences else max(longest))
+        counts = map(int, self.trainer.num_val_batches if kind == "val" else self.trainer.num_test_batches)
+        self.decoded = [self.to_decode(kind, sentences, n) for n in counts]
+        """Of each set, the batches that are decoded."""
+
+    def to_decode(self, kind: str, sentences: bool, batches: int) -> Sequence[int]:
+        """None where the data have no EOS, since nothing ends an output."""
+        if not self.trainer.datamodule.options.eos:  # type: ignore[attr-defined]
+            return []
+        if kind == "test":
+            return range(batches if self.generate_all else 0)
+        return spread(batches, self.config["eval"]["generate_batches"] if sentences else 0)
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         reached("validation", self.global_step)
@@ -106,7 +120,7 @@ class Seq2SeqModule(pl.LightningModule):
             logits = model(batch.source, batch.target, batch.positions)
         length = ((batch.source != PAD) & (batch.source != BOS) & (batch.source != EOS)).sum(-1)
         self.outcomes[dataloader_idx].update(judge(logits, batch.labels, batch.index, length, PAD, EOS))
-        if self.generate_all or batch_index < self.generate_batches:
+        if batch_index in self.decoded[dataloader_idx]:
             with torch.autocast(self.device.type, enabled=False):
                 found = self.generator.outputs(model, batch.source, batch.index.tolist(), batch.positions)
             self.outputs[dataloader_idx] += found
@@ -160,3 +174,9 @@ class Seq2SeqModule(pl.LightningModule):
             self.config["optimizer"], params=[group for group in groups if group["params"]]
         )
         return optimizer
+
+
+def spread(n: int, few: int) -> list[int]:
+    """`few` numbers of batches out of n, or all: evenly, since the batches follow the lengths of their sentences."""
+    few = min(few, n)
+    return [(2 * place + 1) * n // (2 * few) for place in range(few)]

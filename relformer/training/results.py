@@ -14,6 +14,7 @@ from torch import Tensor
 
 from relformer.data.datamodule import DataModule
 from relformer.data.encoded import Corpus
+from relformer.errors import RunError
 from relformer.evaluation.generation import Output, generation_figures
 from relformer.evaluation.report import caution, print_generation, print_table, write_outputs, write_report
 from relformer.evaluation.summary import summarise
@@ -43,11 +44,16 @@ def report(
     validate(trainer, module, data)
     for keeper in keepers:
         keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        steps["best_val"] = read_step(keeper.path)
+        if keeper.path.exists():
+            steps["best_val"] = read_step(keeper.path)
+        elif headline == "best_val":
+            raise RunError(
+                f"there is no {keeper.path} to report: the disk was full; make room, then go on with resume=auto"
+            )
     trainer.save_checkpoint(run_dir / "checkpoints" / LAST, weights_only=False)
     rows = {"last": test(trainer, module, data, generate and steps[headline] == steps["last"])}
     written = dict(module.generated)
-    for keeper in keepers:
+    for keeper in keepers if "best_val" in steps else []:
         rows["best_val"] = rows["last"]
         if steps["best_val"] != steps["last"]:
             content = torch.load(keeper.path, map_location="cpu", weights_only=True)
@@ -109,9 +115,7 @@ def validate(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule) -> No
 
 def test(trainer: pl.Trainer, module: Seq2SeqModule, data: DataModule, generate: bool) -> dict[str, Tensor]:
     """See `evaluate`, of which it is the second half."""
-    module.generate_all = generate
-    if generate:
-        module.generated = {}
+    module.generate_all, module.generated = generate, {}
     if data.corpus.evaluation_sets("test"):
         trainer.test(module, datamodule=data, verbose=False)
     module.generate_all = False

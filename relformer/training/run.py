@@ -166,6 +166,8 @@ def describe(
         lines.append(f"{role:<9}{node['name']:<16}{' '.join(said(node))}".rstrip())
     if module.config["encoding"]["name"] == "none" and "encoder" in module.model.slots:
         lines.append("warning: an encoder without positions sees a bag of tokens; only the decoder knows their order")
+    if module.config["eval"]["generate"] and not module.config["data"]["eos"]:
+        lines.append("warning: without EOS (data.eos=false) nothing ends an output: none is decoded")
     total = sum(p.numel() for p in module.model.parameters())
     lines.append(f"parameters {total:,}, of which {module.model.position_parameters():,} in encodings")
     if trainer.num_devices > 1:

@@ -104,6 +104,10 @@ FAULTS = [
         "callbacks.best_checkpoint.monitor=val/ood/loss",
         r"callbacks.best_checkpoint.monitor=val/ood/loss is not measured(.|\n)*val/iid/loss(.|\n)*val/longer/loss",
     ),
+    (
+        "callbacks.attention_maps.sentences=[0,5000]",
+        r"^callbacks.attention_maps.sentences=\[0, 5000\] is not a list of numbers of sentences from 0 to \d+: val_iid",
+    ),
     ("on_full=ignore", r"^on_full=ignore is not one of stop, go_on$"),
     ("resume_changed=maybe", r"^resume_changed=maybe is not true or false$"),
     ("data=scan model.tie=all", r"model.tie='all' needs one vocabulary for both sides .*; choose decoder$"),

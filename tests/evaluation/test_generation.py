@@ -20,7 +20,7 @@ from tests.decoding.trained import corpus, trained
 def test_free_exact_match_is_that_of_one_teacher_forced_pass(name: str) -> None:
     model, examples = trained("rope"), corpus().sets[name]
     batch = Batches(examples)[Plan(tuple(range(len(examples))))]
-    generator = Generator(DecodingOptions(), True, 7)
+    generator = Generator(DecodingOptions(), 7)
     outputs = generator.outputs(model, batch.source, batch.index.tolist(), None)
     with torch.no_grad():
         rows = judge(model(batch.source, batch.target), batch.labels, batch.index, batch.index, PAD, EOS)
@@ -36,12 +36,14 @@ def test_no_output_is_longer_than_the_limit_and_those_that_reach_it_are_counted(
     model, examples = trained("rope"), corpus().sets["test_longer"]
     batch = Batches(examples)[Plan((0, 1, 2, 3))]
     options = DecodingOptions(max_length_base=2, max_length_factor=0.0)
-    sentences = Generator(options, True, None).outputs(model, batch.source, [0, -1, 2, 3], None)
+    sentences = Generator(options, None).outputs(model, batch.source, [0, -1, 2, 3], None)
     assert [output.index for output in sentences] == [0, 2, 3]
     assert all(len(output.tokens) == 2 and output.reached_limit for output in sentences)
     assert generation_figures(sentences, examples, corpus().target_vocabulary)["reached_limit"] == 3
-    never = Generator(replace(options), False, 7).outputs(model, batch.source, [0, 1, 2, 3], None)
-    assert all(len(output.tokens) == 17 for output in never)  # nothing ends without EOS
+    late = Generator(replace(options, min_length_base=17), 7).outputs(model, batch.source, [0, 1, 2, 3], None)
+    assert all(
+        len(output.tokens) + (not output.reached_limit) == 17 for output in late
+    )  # EOS is the last at the earliest
 
 
 def test_a_table_bounds_what_is_written() -> None:
@@ -49,8 +51,8 @@ def test_a_table_bounds_what_is_written() -> None:
 
     config = {"seed": 0, "model": {"width": 16, "heads": 2}, "encoding": {"name": "learned", "max_length": 9}}
     model = build_model(config, 13, 13).eval()
-    found = Generator(DecodingOptions(), False, 50).outputs(model, torch.tensor([[1, 4, 2]]), [0], None)
-    assert len(found[0].tokens) == 9 and found[0].reached_limit
+    found = Generator(DecodingOptions(min_length_base=50), 50).outputs(model, torch.tensor([[1, 4, 2]]), [0], None)
+    assert len(found[0].tokens) + (not found[0].reached_limit) == 9
 
 
 def test_each_example_once_in_the_order_of_the_set() -> None:

@@ -1,5 +1,6 @@
 """The best checkpoint, over a resume too."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from relformer.training.callbacks.best_checkpoint import BestCheckpoint
+from relformer.training.sealing import read_step
 
 
 class Trainer:
@@ -16,22 +18,29 @@ class Trainer:
     class state:  # noqa: N801
         fn = "fit"
 
-    def __init__(self, keeper: BestCheckpoint) -> None:
-        self.keeper, self.callback_metrics = keeper, {}
-        self.step = 0
+    class strategy:  # noqa: N801
+        @staticmethod
+        def broadcast(value: Any) -> Any:
+            return value
+
+    def __init__(self, keeper: BestCheckpoint, full: Collection[int] = ()) -> None:
+        self.keeper, self.callback_metrics, self.full = keeper, {}, full
+        self.global_step = 0
 
     def save_checkpoint(self, path: Path, weights_only: bool) -> None:
-        torch.save({"step": self.step, "callbacks": {self.keeper.state_key: self.keeper.state_dict()}}, path)
+        state = {self.keeper.state_key: self.keeper.state_dict()}
+        if self.global_step not in self.full:
+            torch.save({"global_step": self.global_step, "callbacks": state}, path)
 
 
-def validated(keeper: BestCheckpoint, values: list[float], first: int = 0) -> int:
-    """The step of the file after so many validations."""
-    trainer: Any = Trainer(keeper)
+def validated(keeper: BestCheckpoint, values: list[float], first: int = 0, full: Collection[int] = ()) -> int:
+    """The step of the file after so many validations, where the disk is full at some."""
+    trainer: Any = Trainer(keeper, full)
     keeper.on_fit_start(trainer, pl.LightningModule())
     for step, value in enumerate(values, first):
-        trainer.step, trainer.callback_metrics = step, {keeper.monitor: torch.tensor(value)}
+        trainer.global_step, trainer.callback_metrics = step, {keeper.monitor: torch.tensor(value)}
         keeper.on_validation_end(trainer, pl.LightningModule())
-    return int(torch.load(keeper.path, weights_only=True)["step"])
+    return read_step(keeper.path)
 
 
 @pytest.mark.parametrize(("monitor", "best"), [("val/iid/loss", 1), ("val/longer/exact_match", 2)])
@@ -45,6 +54,12 @@ def test_a_resumed_run_keeps_the_best_of_before(tmp_path: Path) -> None:
     assert validated(BestCheckpoint(path), [5.9, 4.2]) == 1
     assert validated(BestCheckpoint(path), [5.3, 4.9], first=2) == 1
     assert validated(BestCheckpoint(path), [4.1], first=4) == 4
+
+
+def test_the_best_is_what_was_written(tmp_path: Path) -> None:
+    """`on_full=go_on`: a checkpoint may not be written, and then a later one may be the best."""
+    keeper = BestCheckpoint(str(tmp_path / "best.ckpt"))
+    assert validated(keeper, [0.9, 0.2, 0.5], full=(1,)) == 2 and keeper.score == 0.5
 
 
 def test_a_loss_that_is_no_number_does_not_stay_the_best(tmp_path: Path) -> None:

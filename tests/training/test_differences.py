@@ -53,6 +53,12 @@ def test_what_differs_is_told_and_can_be_allowed(last: Path, override: str, told
     assert list(changes_of(last, config)) == [told.partition(":")[0]]
 
 
+def test_keys_that_are_numbers_or_hold_dots_are_seen() -> None:
+    then = {"data": {"lengths": {1: 0.5, 2: 0.5}, "a.b": 1}}
+    now = {"data": {"lengths": {1: 0.5, 2: 0.25}, "a.b": 2}}
+    assert differences(then, now) == {"data.lengths.2": (0.5, 0.25), "data.a.b": (1, 2)}
+
+
 @pytest.mark.parametrize(
     ("override", "why"),
     [

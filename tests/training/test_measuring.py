@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from relformer.analysis.measurement import Measurer
-from relformer.errors import UserError
 from relformer.training.callbacks.attention_maps import AttentionMaps
 from relformer.training.callbacks.bias_heatmaps import BiasHeatmaps
 from relformer.training.callbacks.bias_profiles import BiasProfiles
@@ -109,11 +108,6 @@ def test_the_longest_and_a_middle_sentence_unless_told(tmp_path: Path) -> None:
     AttentionMaps(str(tmp_path)).on_train_end(trainer(), module(encoding={"name": "none"}))
     found = [np.load(path)["target"] for path in tmp_path.glob("*.npz")]
     assert sorted(map(len, found)) == [4, TRAINED + 1]  # with BOS
-
-
-def test_a_sentence_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"callbacks.attention_maps.sentences=\[99\] has no sentence 99"):
-        AttentionMaps(str(tmp_path), sentences=[99]).on_train_end(trainer(), module(encoding={"name": "t5"}))
 
 
 def test_the_receptive_field_is_written(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def train(
     for seconds in steps:
         for number in range(accumulate):
             trainer.train_dataloader.waited += wait
+            clock.now += wait
             callback.on_train_batch_start(trainer, module, BATCH, number)
             clock.now += seconds / accumulate
             trainer.global_step += number == accumulate - 1

@@ -116,6 +116,10 @@ def encoded(
     hashes = [hashed(pair.source, pair.target) for pair in chunk]
     columns: list[list[Any]] = [*sides, hashes, [pair.target for pair in chunk]]
     if not positioned:
+        if given := next((pair for pair in chunk if pair.positions is not None), None):
+            raise UserError(
+                f"{given.where}: positions are given, and the first pair has none; all pairs have them, or none"
+            )
         return columns
     for pair, tokens in zip(chunk, sides[0], strict=True):
         if pair.positions is None or len(pair.positions) != len(tokens):

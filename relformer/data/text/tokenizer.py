@@ -165,13 +165,11 @@ class Tokenizer:
 
 
 def train_tokenizer(lines: Iterable[str], options: TokenizerOptions, progress: bool) -> Tokenizer:
-    """A tokenizer for `lines`; where `options.file` is set, that one, and `lines` is left alone.
+    """A tokenizer for `lines`.
 
     Raises:
-        UserError: no text, or a faulty file.
+        UserError: no text.
     """
-    if options.file is not None:
-        return Tokenizer.load(options.file)
     return Tokenizer(train_library_tokenizer(lines, options, progress).to_str())
 
 

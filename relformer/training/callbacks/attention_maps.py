@@ -13,7 +13,6 @@ from relformer.analysis.watch import still, watch
 from relformer.attention.call import Call
 from relformer.data.batching import Batches, Plan
 from relformer.encodings import Role
-from relformer.errors import OptionError
 from relformer.figures.heatmap import save_png
 from relformer.figures.labelled import attention_heatmap, sides
 from relformer.model import Seq2Seq
@@ -44,9 +43,6 @@ class AttentionMaps(Measuring):
         examples = data.corpus.sets[data.corpus.evaluation_sets("val")[0]]
         by_length = (examples.source_lengths + examples.target_lengths).argsort(kind="stable").tolist()
         chosen = sorted({by_length[-1], by_length[len(by_length) // 2]}) if self.sentences is None else self.sentences
-        if wrong := [n for n in chosen if not 0 <= n < len(examples)]:
-            rule = f"has no sentence {wrong[0]}: the first validation set has {len(examples)}"
-            raise OptionError("sentences", self.sentences, rule, "callbacks.attention_maps")
         pictures: dict[str, Picture] = {}
         for number in chosen:
             batch = Batches(examples, data.options.frame)[Plan((number,))]

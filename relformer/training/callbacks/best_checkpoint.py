@@ -15,7 +15,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
 from relformer.evaluation.summary import falls
-from relformer.training.sealing import damage
+from relformer.training.sealing import damage, read_step
 
 logger = logging.getLogger("relformer")
 
@@ -47,8 +47,11 @@ class BestCheckpoint(Checkpoint):
         value = float(trainer.callback_metrics[self.monitor])
         best = math.nan if self.score is None else self.score
         if math.isnan(best) or self.sign * value < self.sign * best:  # nothing is better than NaN by comparison
-            self.score = value
+            before, self.score = self.score, value  # which the checkpoint holds
             trainer.save_checkpoint(self.path, weights_only=False)
+            wrote = self.path.exists() and read_step(self.path) == trainer.global_step
+            if not trainer.strategy.broadcast(wrote):  # on_full=go_on
+                self.score = before
 
     def state_dict(self) -> dict[str, Any]:
         return {"score": self.score}

@@ -55,6 +55,9 @@ class Throughput(pl.Callback):
         """Of this rank, since it was last read."""
         self.waited = 0.0
         """What the loader had waited when it was last read."""
+        self.waited_before = self.within = 0.0
+        """What it had waited at the start of the step, and within steps since it was last read: a step of several
+        batches waits for all but the first, and its time holds that."""
         self.read = 0
         """Steps whose totals were read."""
         self.totals: dict[str, float] = {"tokens": 0.0, "seconds": 0.0, "waited": 0.0}
@@ -71,12 +74,14 @@ class Throughput(pl.Callback):
             self.flops_per_token = flops_of(module, batch) / int(tokens_in(batch))
         if self.began is None:
             self.began, self.step = time.perf_counter(), trainer.global_step
+            self.waited_before = waited(trainer)
         self.tokens = self.tokens + tokens_in(batch)
 
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         if self.began is not None and trainer.global_step > self.step:
             self.times.append(time.perf_counter() - self.began)
             self.began = None
+            self.within += waited(trainer) - self.waited_before
             self.cpu_seconds = self.cpu_before + time.process_time()
             if len(self.times) == WARM_UP:
                 self.since_last(trainer)
@@ -97,13 +102,14 @@ class Throughput(pl.Callback):
 
     def since_last(self, trainer: Trainer) -> dict[str, float]:
         """Tokens of all ranks, seconds, and of these the seconds waited, since this was last called: by all ranks."""
-        waited = getattr(trainer.train_dataloader, "waited", 0.0)
+        since = waited(trainer) - self.waited
         counted = torch.as_tensor(self.tokens)
         if trainer.world_size > 1:
             counted = trainer.strategy.reduce(counted, reduce_op="sum")  # type: ignore[assignment]
         lasted, self.read = sum(self.times[self.read :]), len(self.times)
-        found = {"tokens": float(counted), "seconds": lasted + waited - self.waited, "waited": waited - self.waited}
-        self.tokens, self.waited = 0, waited
+        found = {"tokens": float(counted), "seconds": lasted + since - self.within, "waited": since}
+        self.tokens, self.within = 0, 0.0
+        self.waited += since
         return found
 
     def rates(self, of: dict[str, float]) -> dict[str, float | None]:
@@ -134,6 +140,11 @@ class Throughput(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.earlier = state_dict
         self.cpu_before = self.cpu_seconds = state_dict.get("cpu_seconds", 0.0)
+
+
+def waited(trainer: Trainer) -> float:
+    """Seconds that training has waited for its batches so far."""
+    return getattr(trainer.train_dataloader, "waited", 0.0)
 
 
 def tokens_in(batch: Batch) -> Tensor:

@@ -126,6 +126,9 @@ def test_positions_go_with_their_tokens(cache: Path) -> None:
     made[1] = made[1]._replace(positions=None)
     with pytest.raises(UserError, match=r"x:2: 0 positions for 1 source tokens"):
         stored(Lines(made, "none"), words(), words())
+    late = [*pairs(6), Made("x:7", "six", "six", (3,))]
+    with pytest.raises(UserError, match=r"x:7: positions are given, and the first pair has none; all pairs have them"):
+        stored(Lines(late, "late"), words(), words())
 
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1", None])

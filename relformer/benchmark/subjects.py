@@ -169,7 +169,7 @@ def built(name: str, options: Mapping[str, Any], setting: Setting) -> Positional
         "embedding_std": 1.0,
     }
     encoding: PositionalEncoding = encodings[name].build(injected, dict(options))
-    encoding.path = name
+    encoding.locate(name)
     draw(encoding, 0)
     return encoding.to(setting.device)
 

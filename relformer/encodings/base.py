@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,14 @@ Projection = Callable[[Tensor], Tensor]
 
 class LengthError(UserError):
     """A sequence longer than the positions an encoding has."""
+
+
+class Shortage(NamedTuple):
+    """The config path of an option, how many positions it gives, and how many it would have to."""
+
+    option: str
+    limit: int
+    needed: int
 
 
 class PositionalEncoding(nn.Module):
@@ -54,8 +62,12 @@ class PositionalEncoding(nn.Module):
     generation, then gives other numbers, and cached decoding equals a full pass planned for the same length."""
     by_token: tuple[str, ...] = ()
     """Parameters with a row for each token id."""
+    first_apart: bool = False
+    """Whether this instance sets the token at position 0 apart from all others."""
+    limit_option: str = "max_length"
+    """What sets `max_positions`."""
     path: str = "encoding"
-    """The config path of this encoding's slot, for messages; set by the builder."""
+    """The config path of this encoding's slot, for messages; see `locate`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -80,9 +92,22 @@ class PositionalEncoding(nn.Module):
         """Positions of a batch of sequences, drawn once a sequence batch."""
         return range(length)
 
+    def positions_end(self, length: int) -> int:
+        """One more than the largest position that `positions` gives one of so many tokens."""
+        return length
+
     def max_positions(self) -> int | None:
-        """The number of positions there are, or None where any position can be encoded."""
+        """The most tokens that a sequence may have, or None where any position can be encoded."""
         return None
+
+    def shortage(self, length: int) -> Shortage | None:
+        """What a sequence of so many tokens lacks, or None."""
+        limit = self.max_positions()
+        return None if limit is None or length <= limit else Shortage(f"{self.path}.{self.limit_option}", limit, length)
+
+    def locate(self, path: str) -> None:
+        """Tell the instance where its options stand."""
+        self.path = path
 
     def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
         """Absolute encodings, at the input of a stack: (B, T, E) -> (B, T, E)."""

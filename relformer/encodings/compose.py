@@ -10,6 +10,7 @@ multiplier of q·k, and at most one may keep features beside the keys. Each part
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -18,11 +19,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from relformer.encodings.base import PositionalEncoding, Projection, Role
+from relformer.encodings.base import PositionalEncoding, Projection, Role, Shortage
 from relformer.encodings.span import Positions, Span
 from relformer.errors import OptionError, UserError
 from relformer.registry import encodings, register
 
+IN_LAYERS = (
+    *("prepare", "project", "query_input", "key_input", "features", "query", "key", "scale", "table", "bias"),
+    *("visible", "score", "value"),
+)
+"""The hooks that layers call."""
 DEFAULT: list[Any] = [{"name": "rope"}, {"name": "alibi"}]
 
 
@@ -57,13 +63,14 @@ class Compose(PositionalEncoding):
         if not parts:
             raise OptionError("parts", parts, "lists nothing; give two or more, such as [{name: shape}, {name: rope}]")
         self.parts = nn.ModuleList(build_part(number, part, injected) for number, part in enumerate(parts))
-        self.shared = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in part.shared)
+        self.shared = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in shared(part))
         rewritten = any(part.acts("key") for part in self) and any(part.acts("score") for part in self)
         self.keys = "before" if rewritten or any(part.keys == "before" for part in self) else "after"
         self.by_token = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in part.by_token)
         self.also_in_cross_value = any(part.also_in_cross_value for part in self)
         self.length_dependent = any(part.length_dependent for part in self)
         self.own_layer = any(part.own_layer for part in self)
+        self.first_apart = any(part.first_apart for part in self)
         needy = next((part for part in self if part.needs_attention_bias), self)
         self.needs_attention_bias, self.bias_reason = needy.needs_attention_bias, needy.bias_reason
         for hook, what in (("scale", "sets the multiplier of q·k"), ("features", "keeps features beside the keys")):
@@ -91,13 +98,33 @@ class Compose(PositionalEncoding):
         assert isinstance(part, PositionalEncoding) and isinstance(before, PositionalEncoding)
         return part.resized(inner, before) if type(part) is type(before) else None
 
+    def locate(self, path: str) -> None:
+        super().locate(path)
+        for number, part in enumerate(self):
+            part.locate(f"{path}.parts[{number}]")
+
+    @property
+    def sampler(self) -> PositionalEncoding | None:
+        """The part whose positions all parts have."""
+        return next(self.acting("positions"), None)
+
+    def positions_end(self, length: int) -> int:
+        return length if self.sampler is None else self.sampler.positions_end(length)
+
     def max_positions(self) -> int | None:
-        limits = [limit for part in self if (limit := part.max_positions()) is not None]
-        return min(limits, default=None)
+        limits = {part: limit for part in self if (limit := part.max_positions()) is not None}
+        own = limits.pop(self.sampler, None) if self.sampler is not None else None
+        tables = [
+            max(bisect_right(range(limit + 1), limit, key=self.positions_end) - 1, 0) for limit in limits.values()
+        ]
+        return min(tables if own is None else [own, *tables], default=None)
+
+    def shortage(self, length: int) -> Shortage | None:
+        lacking = (part.shortage(length if part is self.sampler else self.positions_end(length)) for part in self)
+        return next((each for each in lacking if each is not None), None)
 
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
-        sampler: PositionalEncoding | None = next(self.acting("positions"), None)
-        return range(length) if sampler is None else sampler.positions(length, batch, device)
+        return range(length) if self.sampler is None else self.sampler.positions(length, batch, device)
 
     def embed(self, x: Tensor, tokens: Tensor, positions: Positions) -> Tensor:
         return reduce(lambda x, part: part.embed(x, tokens, positions), self.acting("embed"), x)
@@ -163,6 +190,13 @@ class Compose(PositionalEncoding):
 
     def value(self, weights: Tensor, span: Span) -> Tensor | None:
         return added(part.value(weights, own) for part, own in self.placed("value", span))
+
+
+def shared(part: PositionalEncoding) -> tuple[str, ...]:
+    """What is one object in all layers: a part that acts on a stack's input does so once, so all of it."""
+    if any(part.acts(hook) for hook in IN_LAYERS):
+        return part.shared
+    return tuple(name for name, _ in part.named_parameters())
 
 
 def build_part(number: int, part: Any, injected: dict[str, Any]) -> PositionalEncoding:

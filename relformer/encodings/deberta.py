@@ -6,7 +6,7 @@
 P holds 2s rows of model size, one table for all layers; the projections are a layer's own. Distances reach from -s to
 s - 1. A bias in K^r would move all logits of a query alike, so there is none. Published forms:
 
-    v1   the defaults
+    v1   the defaults, but for its biases on q and v alone: `model.attention_bias` has none, qk, qkv or all
     v3   shared_projections, norm_embeddings, position_buckets=256: K^r and Q^r come from the layer's W_k and W_q (with
          `model.attention_bias=qkv` their biases too), P passes a layer norm, far distances share logarithmic buckets
 

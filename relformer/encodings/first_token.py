@@ -38,6 +38,7 @@ class FirstApart(PositionalEncoding):
     def untie(self, heads: int, role: Role) -> None:
         """The two values a head. In a causal decoder the first token sees itself alone, so the second is left out."""
         self.to_first = parameter(normal(0.02), heads)
+        self.first_apart = True
         self.from_first = None if role == "decoder" else parameter(normal(0.02), heads)
 
     def acts(self, hook: str) -> bool:

@@ -63,6 +63,7 @@ class Learned(AbsoluteRows):
         self.inject = inject
         self.also_in_cross_value = also_in_cross_value and role == "encoder"
         self.extend, self.length = extend, extend_to or max_length
+        self.limit_option = "max_length" if extend == "error" else "extend_to"
         self.position_weight = parameter(normal(embedding_std if init_std is None else init_std), max_length, width)
 
     def max_positions(self) -> int:
@@ -85,7 +86,7 @@ class Learned(AbsoluteRows):
         Raises:
             LengthError: a position beyond the table; found on the host, before the lookup.
         """
-        refuse_beyond(positions, self.length, self.path, "max_length" if self.extend == "error" else "extend_to")
+        refuse_beyond(positions, self.length, self.path, self.limit_option)
         table = extended(precise(self.position_weight), self.extend, self.length)
         if isinstance(positions, range):
             return table[None, positions.start : positions.stop]

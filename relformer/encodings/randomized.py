@@ -40,9 +40,14 @@ class Randomized(SampledPositions):
             raise OptionError("eval_length", eval_length, f"must be from 1 to max_position={max_position}")
         self.max_position, self.one_for_all, self.evaluation = max_position, rows == "batch", eval
         self.stride = max_position // eval_length
+        self.limit_option = "eval_length" if eval == "spread" else "max_position"
+
+    def positions_end(self, length: int) -> int:
+        return self.max_position
 
     def max_positions(self) -> int:
-        return self.max_position
+        """In evaluation, where positions are spread."""
+        return (self.max_position - 1) // self.stride + 1 if self.evaluation == "spread" else self.max_position
 
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
         """One draw a sequence batch, for the whole planned length.

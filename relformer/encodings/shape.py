@@ -34,6 +34,9 @@ class Shape(SampledPositions):
         self.max_shift = max_shift
         self.eval_shift = max_shift if eval_shift == "max" else 0
 
+    def positions_end(self, length: int) -> int:
+        return length + max(self.max_shift - 1, self.eval_shift, 0)
+
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
         if not self.training or self.max_shift < 2:
             shift = 0 if self.training else self.eval_shift

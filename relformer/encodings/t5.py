@@ -104,4 +104,6 @@ def buckets(per_direction: int, max_distance: int, exact: int, growth: int) -> T
     n = torch.arange(max_distance + 1)
     logarithmic = torch.log(n.clamp(min=exact).float() / exact) / math.log(max_distance / exact)
     coarse = exact + (logarithmic * growth).long()
-    return torch.where(n < exact, n, coarse.clamp(max=per_direction - 1))
+    found = torch.where(n < exact, n, coarse.clamp(max=per_direction - 1))
+    found[-1] = per_direction - 1  # whatever rounding makes of the logarithm there
+    return found

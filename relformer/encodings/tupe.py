@@ -56,7 +56,7 @@ class TUPEA(PositionalEncoding):
         self.terms = TERMS if terms is None else tuple(terms)
         if "p2p" not in self.terms and not self.positional_without_p2p:
             raise OptionError("terms", terms, "leaves no position at all; set [c2c, p2p], or use encoding=none")
-        self.heads, self.max_length, self.apart = heads, max_length, cls
+        self.heads, self.max_length, self.first_apart = heads, max_length, cls
         self.term_scale = float((len(self.terms) * head_dim) ** -0.5)
         if "p2p" not in self.terms:
             return
@@ -64,8 +64,9 @@ class TUPEA(PositionalEncoding):
         self.tupe_positions = parameter(law, max_length + cls, width)
         self.tupe_key_positions = parameter(law, max_length + cls, width) if role == "cross" else None
         self.tupe_norm_weight, self.tupe_norm_bias = parameter(constant(1.0), width), parameter(constant(0.0), width)
-        self.tupe_query_weight, self.tupe_query_bias = parameter(law, width, width), parameter(constant(0.0), width)
-        self.tupe_key_weight, self.tupe_key_bias = parameter(law, width, width), parameter(constant(0.0), width)
+        inner = heads * head_dim
+        self.tupe_query_weight, self.tupe_query_bias = parameter(law, inner, width), parameter(constant(0.0), inner)
+        self.tupe_key_weight, self.tupe_key_bias = parameter(law, inner, width), parameter(constant(0.0), inner)
 
     def scale(self, head_dim: int) -> float:
         return self.term_scale if "c2c" in self.terms else 0.0
@@ -83,9 +84,9 @@ class TUPEA(PositionalEncoding):
             return None
         for positions in (span.q, span.k):
             refuse_beyond(positions, self.max_length, self.path)
-        i, j = as_tensor(span.q, span.device) + self.apart, as_tensor(span.k, span.device) + self.apart
+        i, j = as_tensor(span.q, span.device) + self.first_apart, as_tensor(span.k, span.device) + self.first_apart
         bias = self.queries(i) @ self.keys_at(j).mT * self.term_scale
-        if not self.apart:
+        if not self.first_apart:
             return bias
         reserved = torch.arange(2, device=span.device)[None]
         own = (self.queries(reserved) * self.keys_at(reserved)).sum(-1)[0] * self.term_scale  # (H, 2)
@@ -94,7 +95,7 @@ class TUPEA(PositionalEncoding):
     def resized(self, name: str, old: PositionalEncoding) -> Tensor | None:
         """The rows that both tables have; where one of them has a row more for the first token, none."""
         assert isinstance(old, TUPEA)
-        if name not in ("tupe_positions", "tupe_key_positions") or self.apart != old.apart:
+        if name not in ("tupe_positions", "tupe_key_positions") or self.first_apart != old.first_apart:
             return None
         return overlaid(self.get_parameter(name), old.get_parameter(name))
 

@@ -40,16 +40,30 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
 
 def build_slots(config: Mapping[str, Any], options: ModelOptions, source: int, target: int) -> dict[Role, Slot]:
     """The slots of a model. An absent `decoder_encoding` is the encoder's; an absent `cross_encoding` is none."""
+    slots: dict[Role, Slot] = {}
     if options.decoder_only:
         refuse_second_slot(config)
-        return {"decoder": build_slot(config["encoding"], "decoder", "encoding", options, target)}
-    own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
-    path = "decoder_encoding" if own else "encoding"
-    return {
-        "encoder": build_slot(config["encoding"], "encoder", "encoding", options, source),
-        "decoder": build_slot(own or config["encoding"], "decoder", path, options, target),
-        "cross": build_slot(cross, "cross", "cross_encoding", options, target),
-    }
+        slots["decoder"] = build_slot(config["encoding"], "decoder", "encoding", options, target)
+    else:
+        own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
+        path = "decoder_encoding" if own else "encoding"
+        slots["encoder"] = build_slot(config["encoding"], "encoder", "encoding", options, source)
+        slots["decoder"] = build_slot(own or config["encoding"], "decoder", path, options, target)
+        slots["cross"] = build_slot(cross, "cross", "cross_encoding", options, target)
+    refuse_moved_first(slots)
+    return slots
+
+
+def refuse_moved_first(slots: Mapping[Role, Slot]) -> None:
+    """Raises UserError where an encoding sets the token at position 0 apart, and another draws where tokens stand."""
+    for role, slot in slots.items():
+        sides: tuple[Role, ...] = ("encoder", "decoder") if role == "cross" else (role,)
+        drawing = [slots[side].first.path for side in sides if slots[side].first.acts("positions")]
+        if drawing and slot.first.first_apart:
+            raise UserError(
+                f"{slot.first.path} sets the token at position 0 apart (untie_first, cls), and {drawing[0]} draws "
+                "positions, so that the first token stands elsewhere; leave out one of them"
+            )
 
 
 def refuse_second_slot(config: Mapping[str, Any]) -> None:
@@ -82,12 +96,11 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
     """
     faults = []
     for role, (length, side) in model.lengths(source_length, target_length).items():
-        first = model.slots[role].first
-        limit = first.max_positions()
-        if limit is not None and length > limit:
+        if (short := model.slots[role].first.shortage(length)) is not None:
+            drawn = f", up to {short.needed} as they are drawn" if short.needed > length else ""
             faults.append(
-                f"the longest {side} has {length} positions (BOS and EOS count), more than {first.path}.max_length="
-                f"{limit}; set {first.path}.max_length={length} or more, or use an encoding without a table"
+                f"the longest {side} has {length} positions (BOS and EOS count){drawn}, more than {short.option}="
+                f"{short.limit}; set {short.option}={short.needed} or more, or use an encoding without a table"
             )
     if faults:
         raise LengthError("\nerror: ".join(faults))

@@ -121,6 +121,9 @@ class Cache:
     positions: Positions
     planned: int
     own: list[GrowingMemory]
+    span_length: int
+    """`Span.length` of every step, and that of cross-attention."""
+    cross_span_length: int = 0
     encoded: Encoded | None = None
     cross: Sequence[Memory] = ()
     tables: list[Tensor | None] | None = None

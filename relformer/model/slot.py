@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from relformer.encodings import PositionalEncoding, Positions, Role, Span
 from relformer.encodings.none import NoPositions
+from relformer.encodings.span import count
 from relformer.errors import OptionError, UserError
 from relformer.model.options import ModelOptions
 from relformer.registry import Entry, encodings, located
@@ -65,6 +66,13 @@ class Slot(nn.Module):
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             seed_generators(int(key), device)
             return self.first.positions(length, batch, device)
+
+    def span_length(self, *positions: Positions) -> int:
+        """`Span.length` for sequences that stand there: where it changes a formula, one more than the largest
+        position; elsewhere how many there are, which no device has to be asked for."""
+        if not any(encoding.length_dependent for encoding in self):
+            return max(map(count, positions))
+        return max(each.stop if isinstance(each, range) else int(each.max()) + 1 for each in positions)
 
     def tables(self, positions: range, device: torch.device) -> list[Tensor | None]:
         """Each instance's table for all distances within a generation: (H, 2n - 1)."""
@@ -141,7 +149,7 @@ def build_slot(options: Mapping[str, Any], role: Role, path: str, model: ModelOp
             built: PositionalEncoding = entry.build(injected, own)
         except OptionError as error:
             raise error.at(path) from None
-        built.path = path
+        built.locate(path)
         return built
 
     first = build(served[0])

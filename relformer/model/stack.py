@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from relformer.encodings import LengthError
-from relformer.encodings.span import Positions, as_tensor, count, part
+from relformer.encodings.span import Positions, as_tensor, part
 from relformer.model.attention import Attention
 from relformer.model.cache import Cache, Encoded, GrowingMemory, Memory
 from relformer.model.layers import FeedForward, Residual, dropped, norm
@@ -109,10 +109,9 @@ class Encoder(Stack):
         Encoded."""
         batch, length = tokens.shape
         positions = self.slot.positions(length, batch, x.device) if given is None else given
-        length = length if given is None else int(given.max()) + 1
         x = self.embedding_norm(self.slot.first.embed(x, tokens, positions))
         x = dropped(x, self.dropout, self.training)
-        placed = self.slot.place(positions, positions, positions, length, x.device)
+        placed = self.slot.place(positions, positions, positions, self.slot.span_length(positions), x.device)
         states = x
         for layer, where in zip(self.layers, placed, strict=True):
             states = self.run(layer, states, where, padding)
@@ -132,15 +131,17 @@ class Decoder(Stack):
     def empty(self, batch: int, planned: int, device: torch.device) -> Cache:
         """A cache for at most `planned` tokens of each of `batch` sequences: their positions are drawn."""
         positions = self.slot.positions(planned, batch, device)
-        return Cache(positions, planned, [GrowingMemory(planned) for _ in self.layers])
+        own = [GrowingMemory(planned) for _ in self.layers]
+        return Cache(positions, planned, own, span_length=self.slot.span_length(positions))
 
     def start(self, encoded: Encoded, planned: int) -> Cache:
         """A cache for at most `planned` target tokens, with cross keys and values projected once."""
         assert self.cross is not None
         source, states = encoded.positions, encoded.states
         cache = self.empty(states.shape[0], planned, states.device)
-        length = max(planned, count(source))  # one for the keys, made here, and the queries of every step
-        placed = self.cross.place(source, source, source, length, states.device)
+        # One for the keys, made here, and the queries of every step.
+        cache.cross_span_length = self.cross.span_length(source, cache.positions)
+        placed = self.cross.place(source, source, source, cache.cross_span_length, states.device)
         cache.encoded = encoded
         cache.cross = [cross_memory(layer, encoded, where) for layer, where in zip(self.layers, placed, strict=True)]
         return cache
@@ -160,7 +161,7 @@ class Decoder(Stack):
         if isinstance(cache.positions, range) and cache.tables is None and queries < cache.planned:
             cache.tables = self.slot.tables(cache.positions, x.device)
         x = dropped(self.embedding_norm(self.slot.first.embed(x, tokens, new)), self.dropout, self.training)
-        placed = self.slot.place(new, seen, new, cache.planned, x.device, cache.tables)
+        placed = self.slot.place(new, seen, new, cache.span_length, x.device, cache.tables)
         crossed = self.crossed(new, rows, cache, x.device)
         for number, (layer, own, cross) in enumerate(zip(self.layers, placed, crossed, strict=True)):
             x = self.run(layer, x, own, cross, cache, number)
@@ -174,7 +175,7 @@ class Decoder(Stack):
         assert cache.encoded is not None
         source = cache.encoded.positions
         asking = abreast(new, rows // cache.encoded.states.shape[0], device)
-        return self.cross.place(asking, source, source, max(cache.planned, count(source)), device)
+        return self.cross.place(asking, source, source, cache.cross_span_length, device)
 
 
 def abreast(positions: Positions, beams: int, device: torch.device) -> Positions:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from relformer.attention.call import Call
 from relformer.encodings import PositionalEncoding
+from relformer.errors import UserError
+from relformer.model import ModelOptions, build_model
+from relformer.model.slot import build_slot
 from tests.encodings.calls import WIDTH, enliven, make, qkv, randn, ready
 
 PARTS: tuple[dict[str, Any], ...] = (
@@ -47,3 +50,47 @@ def test_a_part_sets_the_multiplier_where_it_is_told_to() -> None:
     assert make("compose", parts=[{"name": "t5"}, {"name": "tupe_a"}]).scale(8) == make("tupe_a").scale(8) != 8**-0.5
     assert make("compose", parts=[{"name": "tener", "scale": None}, {"name": "tupe_a"}]).scale(8) == 16**-0.5
     assert make("compose", parts=[{"name": "t5", "scale": 1.0}, {"name": "alibi"}]).scale(8) == 1.0
+
+
+def test_a_table_at_the_input_is_one_for_all_layers() -> None:
+    """Beside a part that is published as one a layer."""
+    model = {"width": 16, "heads": 2, "encoder_layers": 3}
+    parts = [{"name": "learned", "max_length": 8}, {"name": "shaw"}]
+    slot = build_slot({"name": "compose", "parts": parts}, "encoder", "encoding", ModelOptions(**model))
+    assert len(slot.encodings) == 3 and sum(p.numel() == 8 * 16 for p in slot.parameters()) == 1
+    alone = build_slot({"name": "shaw"}, "encoder", "encoding", ModelOptions(**model))
+    assert sum(p.numel() for p in slot.parameters()) == 8 * 16 + sum(p.numel() for p in alone.parameters())
+
+
+def lacking(parts: list[dict[str, Any]], length: int) -> tuple[str, int, int] | None:
+    slot = build_slot({"name": "compose", "parts": parts}, "encoder", "encoding", ModelOptions(width=16, heads=2))
+    return slot.first.shortage(length)
+
+
+def test_a_table_must_hold_the_positions_that_are_drawn() -> None:
+    """Said before training, with the option of the part that lacks them."""
+    table = {"name": "learned", "max_length": 40}
+    assert lacking([{"name": "alibi"}, table], 40) is None
+    assert lacking([{"name": "alibi"}, table], 41) == ("encoding.parts[1].max_length", 40, 41)
+    shifted = {"name": "shape", "max_shift": 30, "table": "none"}
+    assert lacking([shifted, table], 10) is None
+    assert lacking([shifted, table], 11) == ("encoding.parts[1].max_length", 40, 41)
+    longer = {"name": "learned", "max_length": 10, "extend": "interpolate", "extend_to": 40}
+    assert lacking([shifted, longer], 11) == ("encoding.parts[1].extend_to", 40, 41)
+    drawn = {"name": "randomized", "max_position": 64, "eval_length": 16, "table": "none"}
+    assert lacking([drawn, table], 5) == ("encoding.parts[1].max_length", 40, 64)
+    assert lacking([drawn, {**table, "max_length": 64}], 16) is None
+    assert lacking([drawn, {**table, "max_length": 64}], 17) == ("encoding.parts[0].eval_length", 16, 17)
+    for parts, most in (([shifted, table], 10), ([drawn, {**table, "max_length": 64}], 16), ([drawn, table], 0)):
+        assert make("compose", parts=parts).max_positions() == most
+
+
+@pytest.mark.parametrize("apart", [{"name": "t5", "untie_first": True}, {"name": "tupe_a", "cls": True}])
+@pytest.mark.parametrize("place", ["encoder", "cross"])
+def test_the_first_token_can_not_be_apart_where_positions_are_drawn(apart: dict[str, Any], place: str) -> None:
+    drawn = {"name": "shape", "table": "none"}
+    config: dict[str, Any] = {"seed": 0, "model": {"width": 16, "heads": 2}, "decoder_encoding": {"name": "alibi"}}
+    together = {"encoding": {"name": "compose", "parts": [drawn, apart]}}
+    build_model(config | {"encoding": apart, "cross_encoding": apart}, 5, 5)
+    with pytest.raises(UserError, match=r"sets the token at position 0 apart .*, and encoding draws positions"):
+        build_model(config | (together if place == "encoder" else {"encoding": drawn, "cross_encoding": apart}), 5, 5)

@@ -34,6 +34,14 @@ def test_rows_of_opt_but_for_its_offset_and_padding() -> None:
     assert torch.equal(rows_read(positions, 2)[real], (case["opt"] - 2)[real])
 
 
+def test_hierarchical_rows_are_those_of_the_fixture() -> None:
+    case = fixture("oracle_only")
+    encoding = make("learned", heads=1, head_dim=4, max_length=3, extend="hierarchical", extend_to=9)
+    put(encoding, position_weight=case["hierarchical.table3"])
+    rows = encoding.embed(torch.zeros(1, 9, 4), torch.ones(1, 9, dtype=torch.long), range(9))[0]
+    torch.testing.assert_close(rows, case["hierarchical.rows0_8"], rtol=1e-5, atol=1e-6)
+
+
 def short() -> PositionalEncoding:
     encoding = make("learned", max_length=6)
     encoding.path = "decoder_encoding"

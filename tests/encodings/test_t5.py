@@ -115,3 +115,12 @@ def test_last_bucket_of_the_other_logarithm_begins_at_the_greatest_distance() ->
         assert (rows == 15).nonzero()[0].item() == begins
         assert torch.equal(rows[:8], distances[:8])
         assert (rows.diff() >= 0).all()
+
+
+@pytest.mark.parametrize("exact", range(1, 15))
+@pytest.mark.parametrize("buckets", ["original", "article"])
+def test_the_last_bucket_is_read(buckets: str, exact: int) -> None:
+    """Whatever rounding makes of the logarithm at `max_distance`."""
+    encoding = make("t5", "encoder", log_buckets=buckets, exact_buckets=exact, max_distance=128)
+    found = encoding.bucket(torch.arange(200))  # type: ignore[operator]
+    assert found.max() == 15 and (found[128:] == 15).all() and (found.diff() >= 0).all()

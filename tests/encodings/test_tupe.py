@@ -5,6 +5,8 @@ import torch
 from torch import Tensor
 
 from relformer.encodings import LengthError, PositionalEncoding, Positions
+from relformer.model import ModelOptions
+from relformer.model.slot import build_slot
 from tests.encodings.calls import enliven, fixture, make, pair_bias, put, ready
 
 CASE = fixture("oracle_only")
@@ -80,3 +82,12 @@ def test_keys_of_cross_attention_have_a_table_of_their_own() -> None:
         encoding.tupe_key_positions.normal_()
     assert not torch.allclose(bias_of(encoding, range(4), range(4)), before)
     assert make("tupe_a").tupe_key_positions is None
+
+
+def test_heads_may_be_wider_than_their_share() -> None:
+    """`model.head_dim`: positions are projected to as many numbers a head as contents are, and scaled alike."""
+    model = {"width": 16, "heads": 2, "head_dim": 12}
+    slot = build_slot({"name": "tupe_a", "max_length": 6}, "encoder", "encoding", ModelOptions(**model))
+    encoding = slot.first
+    assert encoding.tupe_query_weight.shape == encoding.tupe_key_weight.shape == (24, 16)
+    assert bias_of(encoding, range(5), range(5)).shape == (2, 5, 5) and encoding.scale(12) == 24**-0.5

@@ -61,7 +61,9 @@ class Compose(PositionalEncoding):
             "embedding_std": embedding_std,
         }
         if not parts:
-            raise OptionError("parts", parts, "lists nothing; give two or more, such as [{name: shape}, {name: rope}]")
+            raise OptionError(
+                "parts", parts, "lists nothing; give two or more, such as [{name: window, width: 8}, {name: rope}]"
+            )
         self.parts = nn.ModuleList(build_part(number, part, injected) for number, part in enumerate(parts))
         self.shared = tuple(f"parts.{n}.{name}" for n, part in enumerate(self) for name in shared(part))
         rewritten = any(part.acts("key") for part in self) and any(part.acts("score") for part in self)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from relformer.encodings.base import PositionalEncoding
+from relformer.encodings.precision import precise
 from relformer.encodings.span import Relative, Span
 
 
@@ -106,5 +107,7 @@ class RelativeRows(PositionalEncoding):
         met = self.relative_values(span)
         if met is None:
             return None
-        by_row = weights.new_zeros(*weights.shape[:-1], met.rows.shape[-2])
-        return by_row.scatter_add(-1, met.pair.expand_as(weights), weights) @ met.rows.to(weights.dtype)
+        # A row's sum of many small probabilities stands still in bfloat16 long before it is whole.
+        by_row = precise(weights).new_zeros(*weights.shape[:-1], met.rows.shape[-2])
+        by_row = by_row.scatter_add(-1, met.pair.expand_as(weights), precise(weights)).to(weights.dtype)
+        return by_row @ met.rows.to(weights.dtype)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from relformer.attention import attend
-from relformer.encodings import PositionalEncoding
+from relformer.encodings import PositionalEncoding, Span
 from tests.encodings.calls import enliven, fixture, joined, linear, make, probabilities, project, put, qkv, ready
 from tests.model.models import build, check_cache
 
@@ -122,3 +122,18 @@ def test_the_key_term_never_expands_to_pairs_times_channels() -> None:
     with Watch():
         attend(q, k, v, encoding, ready(encoding, range(64), range(64)), backend="dense")
     assert largest == 3 * 64 * 64
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_probabilities_of_a_row_are_summed_whole_in_bfloat16(device: str) -> None:
+    """Of 1000 keys most lie beyond the window and share a row: a sum that is rounded at every step stops at a fraction.
+    A CPU sums in float32 by itself; a GPU adds to the row one by one."""
+    encoding = make("shaw", heads=1, max_distance=2)
+    put(encoding, value_rows=torch.ones_like(encoding.value_rows))
+    encoding.to(device, torch.bfloat16)
+    weights = torch.full((1, 1, 1, 1000), 1e-3, dtype=torch.bfloat16, device=device)
+    span = Span.between(range(999, 1000), range(1000), 1000, torch.device(device))
+    found = encoding.value(weights, encoding.ready(span))
+    assert found is not None and found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float().cpu(), torch.ones(1, 1, 1, 8), rtol=0.01, atol=0)

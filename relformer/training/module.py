@@ -115,6 +115,9 @@ class Seq2SeqModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         reached("validation", self.global_step)
+        # For encodings that draw positions in evaluation too: one set's figures are the same each time.
+        place = self.evaluated[dataloader_idx], batch_index, self.global_rank
+        seed_generators(seed_of(self.config["seed"], "evaluation", *place), self.device)
         (model,) = self.judged
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32
             logits = model(batch.source, batch.target, batch.positions)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from relformer.training.evaluate import evaluate_run
 from relformer.training.module import spread
@@ -71,6 +72,17 @@ def test_the_training_loss_is_of_all_batches_of_a_step(tmp_path: Path) -> None:
         with (folder / "csv" / "metrics.csv").open() as file:
             losses.append([float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]])
     assert len(losses[0]) == 3 and losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_positions_drawn_in_evaluation_are_drawn_again(tmp_path: Path) -> None:
+    """So a run's figures are those of `relformer evaluate`."""
+    drawn = ("encoding=randomized", "encoding.max_position=64", "encoding.eval_length=16", "encoding.eval=sample")
+    small = ("data=copy", "data.max_length=5", "trainer.max_steps=3", "trainer.accelerator=cpu", "logger=none")
+    train(without_hydra(checked(*drawn, *small, "eval.generate=false", f"paths.run_dir={tmp_path}")))
+    figures = json.loads((tmp_path / "metrics.json").read_text())["checkpoints"]["last"]
+    torch.manual_seed(123)
+    again = evaluate_run(str(tmp_path), ["trainer.accelerator=cpu"])
+    assert again["test_iid"]["loss"] == figures["test_iid"]["loss"]
 
 
 def texts(path: Path) -> list[str]:

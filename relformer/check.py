@@ -283,7 +283,8 @@ def refuse_sentences(config: DictConfig, corpus: Corpus) -> None:
 
 def refuse_limits(config: DictConfig, corpus: Corpus) -> None:
     """Raises UserError where text is decoded, and a source is too short or too long for the limits of outputs."""
-    if not corpus.target_vocabulary.sentences or not (config.eval.generate or config.eval.generate_batches):
+    decoded = config.data.eos and (config.eval.generate or config.eval.generate_batches)
+    if not (decoded and corpus.target_vocabulary.sentences):
         return
     options = DecodingOptions(**plain(config, "decoding")["decoding"])
     ends = config.data.bos + 1

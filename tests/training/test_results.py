@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from relformer.errors import UserError
 from relformer.training.evaluate import evaluate_run
 from relformer.training.module import spread
 from relformer.training.run import train
@@ -52,6 +53,13 @@ def test_what_is_not_decoded_whole_has_no_score(tmp_path: Path) -> None:
     header = (tmp_path / "run" / "csv" / "metrics.csv").read_text().splitlines()[0].split(",")
     assert "val/iid/bleu" in header and "test/iid/loss" in header and "test/iid/bleu" not in header
     assert spread(10, 2) == [2, 7] and spread(3, 8) == [0, 1, 2] and spread(0, 2) == spread(4, 0) == []
+
+
+def test_limits_that_allow_no_output_are_refused_before_training(tmp_path: Path) -> None:
+    none = ("decoding.max_length_base=0", "decoding.max_length_factor=0.1")
+    with pytest.raises(UserError, match=r"decoding.max_length_factor=0.1 allow no token for a source of \d"):
+        of_text(tmp_path, *none)
+    assert not (tmp_path / "run").exists()
 
 
 def test_nothing_is_decoded_where_nothing_ends_an_output(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

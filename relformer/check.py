@@ -25,6 +25,7 @@ from relformer.errors import OptionError, UserError
 from relformer.evaluation.summary import FIGURES
 from relformer.files import sized
 from relformer.model import DecoderOnly, ModelOptions, Seq2Seq, build_model, positions_needed
+from relformer.model.building import refuse_moved_first
 from relformer.model.slot import build_slot
 from relformer.names import fault_of, unprintable
 from relformer.registry import did_you_mean
@@ -273,7 +274,7 @@ def check_data(config: DictConfig) -> Corpus:
 def refuse_sentences(config: DictConfig, corpus: Corpus) -> None:
     """Raises OptionError where attention is to be drawn of sentences that the first validation set does not have."""
     callback, names = config.callbacks.get("attention_maps"), corpus.evaluation_sets("val")
-    if callback is None or callback.get("sentences") is None or not names:
+    if not isinstance(callback, DictConfig) or callback.get("sentences") is None or not names:
         return
     n, asked = len(corpus.sets[names[0]]), plain(callback, "sentences")["sentences"]
     if not isinstance(asked, list) or not all(type(each) is int and 0 <= each < n for each in asked):
@@ -283,12 +284,12 @@ def refuse_sentences(config: DictConfig, corpus: Corpus) -> None:
 
 def refuse_limits(config: DictConfig, corpus: Corpus) -> None:
     """Raises UserError where text is decoded, and a source is too short or too long for the limits of outputs."""
-    decoded = config.data.eos and (config.eval.generate or config.eval.generate_batches)
-    if not (decoded and corpus.target_vocabulary.sentences):
+    if not (config.data.eos and corpus.target_vocabulary.sentences):
         return
     options = DecodingOptions(**plain(config, "decoding")["decoding"])
     ends = config.data.bos + 1
-    for name in (*corpus.evaluation_sets("val"), *corpus.evaluation_sets("test")):
+    kinds = [kind for kind, some in (("val", config.eval.generate_batches), ("test", config.eval.generate)) if some]
+    for name in (name for kind in kinds for name in corpus.evaluation_sets(kind)):
         for length in np.unique(corpus.sets[name].source_lengths).tolist():
             options.limits(length + ends)
 
@@ -313,6 +314,7 @@ def check_model(config: DictConfig, corpus: Corpus | None) -> None:
         rule = "needs one vocabulary for both sides (of text: data.tokenizer.joint=true); choose decoder"
         raise OptionError("tie", config.model.tie, rule, "model")
     model = build_model(plain(config, "seed", "model", "attention", *SLOTS), *sizes)
+    refuse_moved_first(model)
     if corpus is not None:
         positions_needed(model, *corpus.longest(config.data.bos, config.data.eos))
         if any(each.positions is not None for each in corpus.sets.values()):

@@ -203,7 +203,7 @@ def check_key(override: Override, config: DictConfig) -> None:
         known = near or [k for k in known if k.rpartition(".")[2] == leaf]
     where = f"keys under {parent!r}" if parent else "keys"
     plus = (
-        f"\n  other arguments of {config[parent]['_target_']} need a plus: +{key}=..."
+        f"\n  other arguments of {OmegaConf.select(config, parent)['_target_']} need a plus: +{key}=..."
         if has_target(config, parent)
         else ""
     )

@@ -14,7 +14,7 @@ from typing import Literal
 
 import torch
 
-from relformer.encodings.base import LengthError
+from relformer.encodings.base import LengthError, Shortage
 from relformer.encodings.sampled import SampledPositions, Table
 from relformer.encodings.span import Positions
 from relformer.errors import OptionError
@@ -48,6 +48,11 @@ class Randomized(SampledPositions):
     def max_positions(self) -> int:
         """In evaluation, where positions are spread."""
         return (self.max_position - 1) // self.stride + 1 if self.evaluation == "spread" else self.max_position
+
+    def shortage(self, length: int) -> Shortage | None:
+        short = super().shortage(length)
+        whole = Shortage(f"{self.path}.max_position", self.max_position, length)
+        return whole if short is not None and length > self.max_position else short
 
     def positions(self, length: int, batch: int, device: torch.device) -> Positions:
         """One draw a sequence batch, for the whole planned length.

@@ -67,8 +67,10 @@ def cells(figures: Mapping[str, Any]) -> list[str]:
 
 def unlearned(exact_matches: Sequence[float], sets: Iterable[str], data: Mapping[str, Any]) -> list[float]:
     """Those in-distribution exact matches of runs on `data` that are too low to interpret what lies beyond. None where
-    no set does, and of text in pieces of words, of which nobody asks to be right to the token."""
-    exact = (data.get("tokenizer") or {"kind": "word"}).get("kind") == "word"
+    no set does, and of text in pieces of words, or as a given tokenizer has it: nobody asks it to be right to the
+    token."""
+    tokenizer = data.get("tokenizer") or {"kind": "word"}
+    exact = tokenizer.get("kind") == "word" and not tokenizer.get("file")
     return [value for value in exact_matches if value < LEARNED] if exact and any_beyond(sets) else []
 
 

@@ -40,22 +40,21 @@ def build_model(config: Mapping[str, Any], source_vocabulary: int, target_vocabu
 
 def build_slots(config: Mapping[str, Any], options: ModelOptions, source: int, target: int) -> dict[Role, Slot]:
     """The slots of a model. An absent `decoder_encoding` is the encoder's; an absent `cross_encoding` is none."""
-    slots: dict[Role, Slot] = {}
     if options.decoder_only:
         refuse_second_slot(config)
-        slots["decoder"] = build_slot(config["encoding"], "decoder", "encoding", options, target)
-    else:
-        own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
-        path = "decoder_encoding" if own else "encoding"
-        slots["encoder"] = build_slot(config["encoding"], "encoder", "encoding", options, source)
-        slots["decoder"] = build_slot(own or config["encoding"], "decoder", path, options, target)
-        slots["cross"] = build_slot(cross, "cross", "cross_encoding", options, target)
-    refuse_moved_first(slots)
-    return slots
+        return {"decoder": build_slot(config["encoding"], "decoder", "encoding", options, target)}
+    own, cross = config.get("decoder_encoding"), config.get("cross_encoding") or {"name": "none"}
+    path = "decoder_encoding" if own else "encoding"
+    return {
+        "encoder": build_slot(config["encoding"], "encoder", "encoding", options, source),
+        "decoder": build_slot(own or config["encoding"], "decoder", path, options, target),
+        "cross": build_slot(cross, "cross", "cross_encoding", options, target),
+    }
 
 
-def refuse_moved_first(slots: Mapping[Role, Slot]) -> None:
+def refuse_moved_first(model: Seq2Seq) -> None:
     """Raises UserError where an encoding sets the token at position 0 apart, and another draws where tokens stand."""
+    slots = model.slots
     for role, slot in slots.items():
         sides: tuple[Role, ...] = ("encoder", "decoder") if role == "cross" else (role,)
         drawing = [slots[side].first.path for side in sides if slots[side].first.acts("positions")]
@@ -96,7 +95,9 @@ def positions_needed(model: Seq2Seq, source_length: int, target_length: int) -> 
     """
     faults = []
     for role, (length, side) in model.lengths(source_length, target_length).items():
-        if (short := model.slots[role].first.shortage(length)) is not None:
+        sides = (("encoder", source_length), ("decoder", target_length)) if role == "cross" else ()
+        met = max((model.slots[of].first.positions_end(n) for of, n in sides), default=length)  # type: ignore[index]
+        if (short := model.slots[role].first.shortage(met)) is not None:
             drawn = f", up to {short.needed} as they are drawn" if short.needed > length else ""
             faults.append(
                 f"the longest {side} has {length} positions (BOS and EOS count){drawn}, more than {short.option}="

@@ -42,6 +42,15 @@ class Slot(nn.Module):
         self.encodings = nn.ModuleList(modules)
         self.of_layer = of_layer
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        """What the layers share is as the first has it: compositions of before had idle copies of a table at the
+        input, one a layer."""
+        for number, encoding in enumerate(self):
+            for name in encoding.shared if number else ():
+                if (first := f"{prefix}encodings.0.{name}") in state_dict:
+                    state_dict[f"{prefix}encodings.{number}.{name}"] = state_dict[first]
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
     def __iter__(self) -> Iterator[PositionalEncoding]:
         for encoding in self.encodings:
             assert isinstance(encoding, PositionalEncoding)

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from relformer.errors import UserError
 from relformer.fingerprint import digits_of
-from relformer.training.resume import acting_callbacks, run_parts
+from relformer.training.resume import acting_callbacks, run_parts, step_limit
 
 IN_JOB = "RELFORMER_SWEEP_JOB"
 """In the environment of a sweep's job."""
@@ -88,11 +88,13 @@ def said_of(code: int) -> str:
 def run_key(*, _root_: DictConfig) -> str:
     """Eight digits that are equal for equal runs, for the name of a job's directory: what a run is, what it starts
     from, and what may end it."""
-    config, trainer = _root_, _root_.trainer
-    parts = {**run_parts(config), **acting_callbacks(config), "steps": trainer.max_steps, "epochs": trainer.max_epochs}
+    config = _root_
+    parts = {**run_parts(config), **acting_callbacks(config)}
+    parts |= {"steps": step_limit(config), "epochs": config.trainer.max_epochs}
     parts["match"] = config.match
     if config.init_from is not None:
-        parts |= {"init_from": config.init_from, "init_strict": config.init_strict}
+        origin = config.init_from if config.init_from.startswith("hf:") else os.path.normpath(config.init_from)
+        parts |= {"init_from": origin, "init_strict": config.init_strict}
     parts["tuned_on_test"] = config.sweep.objective.startswith("test")
     return digits_of(parts)
 

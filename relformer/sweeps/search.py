@@ -60,21 +60,21 @@ class Search:
         self.asked: dict[int, Any] = {}
         self.before = [job for job in record.earlier if job.parameters]
         for job in self.before:
-            self.refuse_other_space(job.parameters or {})
+            self.refuse_other_space(job, job.parameters or {})
             self.study.enqueue_trial(job.parameters or {})
 
-    def refuse_other_space(self, tried: dict[str, Any]) -> None:
+    def refuse_other_space(self, job: Job, tried: dict[str, Any]) -> None:
         """Raises UserError where a trial of this directory was about other options, or chose what is no choice now."""
-        gone = [
-            f"{key}={value}"
-            for key, value in tried.items()
-            if isinstance(of := self.space.get(key), list) and value not in of
+        what = sorted(set(tried) ^ set(self.space))
+        what += [
+            f"{key}={value}" for key, value in tried.items() if key in self.space and not holds(self.space[key], value)
         ]
-        if gone or set(tried) != set(self.space):
-            what = gone or sorted(set(tried) ^ set(self.space))
+        if not what and job.own != self.own(tried):
+            what = [LINE]
+        if what:
             raise UserError(
                 f"{self.record.home} holds a search of another space (apart in {', '.join(what)}); repeat its command "
-                "to go on, adding choices at most, or choose another hydra.sweep.dir"
+                "to go on, with more choices at most, or choose another hydra.sweep.dir"
             )
 
     def check(self) -> None:
@@ -172,6 +172,18 @@ def space(config: DictConfig, overrides: Sequence[str]) -> tuple[list[str], dict
     if config.sweep.runs is not None:
         found[LINE] = list(range(len(choices)))
     return list(fixed.values()), found, choices
+
+
+def holds(of: Override | list[Any], value: Any) -> bool:
+    """Whether a value is one of those that are searched."""
+    if isinstance(of, list):
+        return value in of
+    sweep: Any = of.value()
+    if not isinstance(value, int | float):
+        return False
+    if hasattr(sweep, "step"):
+        return any(math.isclose(value, each) for each in sweep.range())
+    return bool(sweep.start <= value <= sweep.end)
 
 
 def suggested(trial: Any, name: str, of: Override | list[Any]) -> Any:

@@ -26,8 +26,10 @@ from relformer.sweeps.job import FINISHED, objective, run_key
 from relformer.sweeps.planning import combined, is_hydra
 
 RATE = "optimizer.lr"
-LISTED = "sweep.n=null"
+COUNTED = "sweep.n=null"
 """Beside seeds that are listed already."""
+SINGLE = "sweep.runs=null"
+"""Beside the overrides of one of its lines."""
 Swept = Callable[[Sequence[str]], None]
 """Runs a sweep of the command line with more overrides."""
 
@@ -64,7 +66,7 @@ def tuned_sweeps(config: DictConfig, overrides: list[str], sweep: Swept) -> list
     plans = [Tuned(each.overrides, rates, seeds, []) for each in found]
     write_record(directory, plans)
     print(f"tuning      {len(found)} x {RATE}={listed(rates)} x seed={listed(seeds)}, by {OBJECTIVE}")
-    sweep([f"{RATE}={listed(rates)}", f"seed={listed(seeds)}", LISTED, f'hydra.sweep.dir="{directory / TUNING}"'])
+    sweep([f"{RATE}={listed(rates)}", f"seed={listed(seeds)}", COUNTED, f'hydra.sweep.dir="{directory / TUNING}"'])
     runs = {path.read_text(encoding="utf-8").strip(): path.parent for path in directory.glob(f"{TUNING}/**/{FINISHED}")}
     done = [chosen(plan, mine, runs, str(each)) for plan, mine, each in zip(plans, keys, found, strict=True)]
     write_record(directory, done)
@@ -73,7 +75,7 @@ def tuned_sweeps(config: DictConfig, overrides: list[str], sweep: Swept) -> list
         print(f"chosen      {each}   {RATE}={result.chosen:g}   ({OBJECTIVE} {means})")
     print(f"written     {directory / RECORD}")
     return [
-        [*each.own, f"{RATE}={result.chosen!r}", f"seed={listed(each.seeds)}", LISTED]
+        [*each.own, f"{RATE}={result.chosen!r}", f"seed={listed(each.seeds)}", COUNTED, SINGLE]
         for each, result in zip(found, done, strict=True)
     ]
 

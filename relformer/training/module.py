@@ -116,7 +116,7 @@ class Seq2SeqModule(pl.LightningModule):
     def validation_step(self, batch: Batch, batch_index: int, dataloader_idx: int = 0) -> None:
         reached("validation", self.global_step)
         # For encodings that draw positions in evaluation too: one set's figures are the same each time.
-        place = self.evaluated[dataloader_idx], batch_index, self.global_rank
+        place = self.evaluated[dataloader_idx], int(batch.index[0])
         seed_generators(seed_of(self.config["seed"], "evaluation", *place), self.device)
         (model,) = self.judged
         with torch.autocast(self.device.type, enabled=False):  # evaluation runs in float32

@@ -26,7 +26,7 @@ from relformer.training.loggers import run_hint, sync_hint
 from relformer.training.module import Seq2SeqModule
 from relformer.training.origin import origin_parts
 from relformer.training.resume import acting_callbacks
-from relformer.training.sealing import LAST, read_step
+from relformer.training.sealing import LAST, known_step
 from relformer.training.sharding import load_weights
 
 logger = logging.getLogger("relformer")
@@ -44,8 +44,8 @@ def report(
     validate(trainer, module, data)
     for keeper in keepers:
         keeper.keep(trainer)  # the last step is validated too, whatever eval.every says
-        if keeper.path.exists():
-            steps["best_val"] = read_step(keeper.path)
+        if (best := known_step(keeper.path)) is not None:
+            steps["best_val"] = best
         elif headline == "best_val":
             raise RunError(
                 f"there is no {keeper.path} to report: the disk was full; make room, then go on with resume=auto"

@@ -37,6 +37,8 @@ EMA = "ema"
 WATCHERS = ("relformer.", "lightning.pytorch.callbacks.ModelCheckpoint")
 """Where callbacks come from that watch or keep, and leave a run's numbers alone, but for these:"""
 ENDING = ("relformer.training.callbacks.early_stopping.EarlyStopping",)
+LOSS = "val/iid/loss"
+"""What is best when low, unless told otherwise."""
 PLACE_KEYS = (
     "_target_",
     "accelerator",
@@ -143,15 +145,28 @@ def run_parts(config: DictConfig) -> dict[str, Any]:
 
 def acting_callbacks(config: DictConfig) -> dict[str, Any]:
     """The callbacks that may end a run or change its numbers, with their options as they were written: early stopping,
-    a divergence that stops, and those from elsewhere. `EMA` is among `run_parts`."""
+    a divergence that stops, those from elsewhere; steps that are not skipped, and what the best is where that is
+    reported, if it is not the least loss. `EMA` is among `run_parts`."""
     every = cast(dict[str, Any], OmegaConf.to_container(config.callbacks))
     kept = {name: options for name, options in every.items() if name != EMA and options and acts(options)}
+    if every.get("finite_steps", ...) is None:
+        kept["finite_steps"] = None
+    best = every.get("best_checkpoint") or {}
+    if config.eval.checkpoint == "best_val" and best.get("monitor", LOSS) != LOSS:
+        kept["best_checkpoint"] = {"monitor": best["monitor"]}
     return cast(dict[str, Any], redact({"callbacks": kept} if kept else {}))
 
 
-def acts(callback: dict[str, Any]) -> bool:
-    target = callback.get("_target_", "")
-    return target in ENDING or bool(callback.get("stop")) or not target.startswith(WATCHERS)
+def acts(callback: Any) -> bool:
+    options = callback if isinstance(callback, dict) else {}
+    target = str(options.get("_target_", ""))
+    return target in ENDING or bool(options.get("stop")) or not target.startswith(WATCHERS)
+
+
+def step_limit(config: DictConfig) -> int | None:
+    """`trainer.max_steps`; None where epochs are counted and it is none but the data's own."""
+    own = OmegaConf.is_interpolation(config.trainer, "max_steps") and config.trainer.max_epochs is not None
+    return None if own else cast(int, config.trainer.max_steps)
 
 
 def refuse_other_data(path: Path, corpus: Corpus) -> None:

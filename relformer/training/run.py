@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from relformer.config import instantiate, plain
 from relformer.data.corpus import build_corpus, common_options
@@ -36,7 +36,7 @@ from relformer.training.module import Seq2SeqModule
 from relformer.training.origin import origin_record
 from relformer.training.ranks import Watch
 from relformer.training.results import report
-from relformer.training.resume import Start, refuse_other_data, run_parts, where_to_start
+from relformer.training.resume import Start, refuse_other_data, run_parts, step_limit, where_to_start
 from relformer.training.sealing import LAST
 from relformer.training.signals import signals
 from relformer.training.threads import share_cores
@@ -87,8 +87,8 @@ def limit_steps(trainer: pl.Trainer, config: DictConfig, data: DataModule) -> No
     if config.trainer.max_epochs is not None:
         batches = data.order(trainer.world_size).per_epoch() * config.trainer.max_epochs
         steps = max(1, round(batches / trainer.accumulate_grad_batches))
-        if not OmegaConf.is_interpolation(config.trainer, "max_steps"):
-            steps = min(steps, config.trainer.max_steps)
+        if (limit := step_limit(config)) is not None:
+            steps = min(steps, limit)
         trainer.fit_loop.epoch_loop.max_steps = steps
     trainer.val_check_interval = min(config.eval.every, trainer.max_steps) * trainer.accumulate_grad_batches
 

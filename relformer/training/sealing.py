@@ -116,6 +116,13 @@ def read_step(path: Path) -> int:
     return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
 
 
+def known_step(path: Path) -> int | None:
+    """The same, or None where there is no checkpoint that can be read."""
+    with suppress(FileNotFoundError, *UNREADABLE):
+        return read_step(path)
+    return None
+
+
 def refuse_damaged(path: Path) -> None:
     """Raises UserError where a checkpoint's bytes are not those that were written; names a good one beside it."""
     if fault := damage(path):

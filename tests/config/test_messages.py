@@ -108,6 +108,11 @@ FAULTS = [
         "callbacks.attention_maps.sentences=[0,5000]",
         r"^callbacks.attention_maps.sentences=\[0, 5000\] is not a list of numbers of sentences from 0 to \d+: val_iid",
     ),
+    (
+        "callbacks=early_stopping callbacks.early_stopping.mode=max",
+        r"no config key 'callbacks.early_stopping.mode'(.|\n)*keys under 'callbacks.early_stopping': ",
+    ),
+    ("callbacks.attention_maps=3", r"^'3' is not an object's options"),
     ("on_full=ignore", r"^on_full=ignore is not one of stop, go_on$"),
     ("resume_changed=maybe", r"^resume_changed=maybe is not true or false$"),
     ("data=scan model.tie=all", r"model.tie='all' needs one vocabulary for both sides .*; choose decoder$"),

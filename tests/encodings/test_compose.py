@@ -10,7 +10,8 @@ from torch import Tensor
 from relformer.attention.call import Call
 from relformer.encodings import PositionalEncoding
 from relformer.errors import UserError
-from relformer.model import ModelOptions, build_model
+from relformer.model import ModelOptions, build_model, positions_needed
+from relformer.model.building import refuse_moved_first
 from relformer.model.slot import build_slot
 from tests.encodings.calls import WIDTH, enliven, make, qkv, randn, ready
 
@@ -91,6 +92,28 @@ def test_the_first_token_can_not_be_apart_where_positions_are_drawn(apart: dict[
     drawn = {"name": "shape", "table": "none"}
     config: dict[str, Any] = {"seed": 0, "model": {"width": 16, "heads": 2}, "decoder_encoding": {"name": "alibi"}}
     together = {"encoding": {"name": "compose", "parts": [drawn, apart]}}
-    build_model(config | {"encoding": apart, "cross_encoding": apart}, 5, 5)
+    refuse_moved_first(build_model(config | {"encoding": apart, "cross_encoding": apart}, 5, 5))
+    moved = config | (together if place == "encoder" else {"encoding": drawn, "cross_encoding": apart})
+    model = build_model(moved, 5, 5)  # one that was trained can be opened
     with pytest.raises(UserError, match=r"sets the token at position 0 apart .*, and encoding draws positions"):
-        build_model(config | (together if place == "encoder" else {"encoding": drawn, "cross_encoding": apart}), 5, 5)
+        refuse_moved_first(model)
+
+
+def test_cross_attention_meets_the_positions_that_both_sides_draw() -> None:
+    config: dict[str, Any] = {"seed": 0, "model": {"width": 16, "heads": 2}}
+    config |= {"encoding": {"name": "shape", "max_shift": 30}, "decoder_encoding": {"name": "rope"}}
+    model = build_model(config | {"cross_encoding": {"name": "tupe_a", "max_length": 40}}, 5, 5)
+    positions_needed(model, 10, 40)
+    with pytest.raises(UserError, match=r"up to 41 as they are drawn, more than cross_encoding.max_length=40; set"):
+        positions_needed(model, 11, 10)
+
+
+def test_a_model_with_idle_copies_of_a_table_is_read_as_it_was() -> None:
+    """Compositions once had a table in every layer, of which the first was read."""
+    model = {"width": 16, "heads": 2, "encoder_layers": 2}
+    parts = [{"name": "learned", "max_length": 8}, {"name": "shaw"}]
+    slot = build_slot({"name": "compose", "parts": parts}, "encoder", "encoding", ModelOptions(**model))
+    state = {name: value.clone() for name, value in slot.state_dict().items()}
+    trained = torch.full_like(state["encodings.0.parts.0.position_weight"], 7.0)
+    slot.load_state_dict(state | {"encodings.0.parts.0.position_weight": trained})
+    assert torch.equal(slot.first.parts[0].position_weight, trained)  # type: ignore[union-attr,index]

@@ -52,7 +52,9 @@ def test_evaluation_spreads_begins_or_draws() -> None:
     assert isinstance(sampled, torch.Tensor) and (sampled.diff(dim=-1) > 0).all()
     with pytest.raises(LengthError, match=r"a sequence of 5 positions .* needs encoding.max_position=9"):
         drawn("randomized", 5, training=False, **options)
-    assert make("randomized", **options).shortage(5) == ("encoding.eval_length", 4, 5)  # type: ignore[arg-type]
+    encoding = make("randomized", **options)  # type: ignore[arg-type]
+    assert encoding.shortage(5) == ("encoding.eval_length", 4, 5)
+    assert encoding.shortage(9) == ("encoding.max_position", 8, 9)
 
 
 def test_a_longer_plan_is_what_the_positions_reach() -> None:

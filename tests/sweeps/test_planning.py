@@ -60,11 +60,17 @@ def test_keys_tell_apart_what_changes_a_run_and_nothing_else() -> None:
         ("callbacks.divergence.stop=true",),
         (own,),
         (own, "+callbacks.mine.strength=2"),
+        ("callbacks.finite_steps=null",),
+        ("eval.checkpoint=best_val",),
+        ("eval.checkpoint=best_val", "callbacks.best_checkpoint.monitor=val/longer/loss"),
+        ("trainer.max_epochs=3",),
+        ("trainer.max_epochs=3", f"trainer.max_steps={compose(SMALL).data.max_steps}"),
     ]
     assert len({key(), *(key(*each) for each in others)}) == 1 + len(others)
     watching = ("callbacks.bias_heatmaps=null", "callbacks.progress.every_n_steps=7", "paths.run_dir=elsewhere")
     assert key(*watching) == key("callbacks=averaging") == key("init_strict=false") == key()
     assert key(*stopping, "paths.run_dir=elsewhere") == key(*stopping)
+    assert key("init_from=./runs/a/") == key("init_from=runs/a")
 
 
 def test_lines_are_runs_and_lists_multiply_them(tmp_path: Path) -> None:

@@ -87,6 +87,21 @@ def test_a_search_goes_on_with_more_choices_and_is_refused_with_fewer(tmp_path: 
         search(tmp_path, "encoding=t5,alibi,none", "model.width=32,64", "sweep.trials=4")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ("optimizer.lr=interval(0.0001,0.0002)", "optimizer.lr=interval(0.001,0.01)", "optimizer.lr=0.0001"),
+        ("model.width=range(32,65,32)", "model.width=range(96,161,32)", "model.width="),
+        ('sweep.runs=["encoding=t5"]', 'sweep.runs=["encoding=alibi"]', "sweep.runs"),
+    ],
+)
+def test_a_narrower_search_is_refused(tmp_path: Path, before: str, after: str, gone: str) -> None:
+    run(search(tmp_path, before, "sweep.trials=1"), lambda job: 1.0)
+    search(tmp_path, before, "sweep.trials=2")
+    with pytest.raises(UserError, match=f"holds a search of another space .apart in {gone}"):
+        search(tmp_path, after, "sweep.trials=2")
+
+
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_a_study_goes_on_without_a_trial_that_failed(tmp_path: Path, value: float | None) -> None:
     study = search(tmp_path, *SPACE, "sweep.trials=3")

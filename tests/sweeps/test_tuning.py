@@ -62,8 +62,8 @@ def test_each_encoding_gets_the_rate_of_its_least_loss(tmp_path: Path, capsys: p
     for _ in range(2):  # the second time all is finished, and the record stays as it is
         sweeps = tuned(tmp_path, trained(tmp_path, LOSSES, seen))
         assert sweeps == [
-            ["encoding=t5", "optimizer.lr=0.004", "seed=0,1", "sweep.n=null"],
-            ["encoding=alibi", "optimizer.lr=0.001", "seed=0,1", "sweep.n=null"],
+            ["encoding=t5", "optimizer.lr=0.004", "seed=0,1", "sweep.n=null", "sweep.runs=null"],
+            ["encoding=alibi", "optimizer.lr=0.001", "seed=0,1", "sweep.n=null", "sweep.runs=null"],
         ]
         record = read_record(tmp_path / "tuning.json")
         assert [each.chosen for each in record] == [0.004, 0.001]
@@ -89,6 +89,15 @@ def test_seeds_may_be_counted(tmp_path: Path) -> None:
         given = [*overrides, *stage]
         jobs = combined(compose(given), given)
         assert {each for job in jobs for each in job if each.startswith("seed=")} == {f"seed={n}" for n in seeds}
+
+
+def test_each_line_of_a_list_has_its_own_rate(tmp_path: Path) -> None:
+    lines = 'sweep.runs=["encoding=t5","encoding=alibi"]'
+    overrides = [*(each for each in TUNES if each != "encoding=t5,alibi"), lines, f"hydra.sweep.dir={tmp_path}"]
+    more = tuned_sweeps(compose(overrides), overrides, trained(tmp_path, LOSSES, []))
+    jobs = [job for each in more for job in combined(compose([*overrides, *each]), [*overrides, *each])]
+    rates = {(str(config.encoding.name), config.optimizer.lr) for config in map(compose, jobs)}
+    assert rates == {("t5", 0.004), ("alibi", 0.001)} and len(jobs) == 4
 
 
 def test_a_budget_must_be_spent_whole(tmp_path: Path) -> None:

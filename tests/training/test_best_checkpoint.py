@@ -62,6 +62,13 @@ def test_the_best_is_what_was_written(tmp_path: Path) -> None:
     assert validated(keeper, [0.9, 0.2, 0.5], full=(1,)) == 2 and keeper.score == 0.5
 
 
+def test_a_damaged_best_that_can_not_be_replaced_ends_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "best.ckpt"
+    path.write_bytes(b"cut")
+    keeper = BestCheckpoint(str(path))
+    assert validated(keeper, [0.9, 0.5], full=(0,)) == 1 and keeper.score == 0.5
+
+
 def test_a_loss_that_is_no_number_does_not_stay_the_best(tmp_path: Path) -> None:
     keeper = BestCheckpoint(str(tmp_path / "best.ckpt"))
     assert validated(keeper, [float("nan")]) == 0

@@ -15,7 +15,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
 from relformer.evaluation.summary import falls
-from relformer.training.sealing import damage, read_step
+from relformer.training.sealing import damage, known_step
 
 logger = logging.getLogger("relformer")
 
@@ -49,7 +49,7 @@ class BestCheckpoint(Checkpoint):
         if math.isnan(best) or self.sign * value < self.sign * best:  # nothing is better than NaN by comparison
             before, self.score = self.score, value  # which the checkpoint holds
             trainer.save_checkpoint(self.path, weights_only=False)
-            wrote = self.path.exists() and read_step(self.path) == trainer.global_step
+            wrote = known_step(self.path) == trainer.global_step
             if not trainer.strategy.broadcast(wrote):  # on_full=go_on
                 self.score = before
 
